@@ -1,0 +1,398 @@
+"""The circuit: an immutable structure of vector nodes with parameters that are replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit import properties
+from flatpc.circuit.families import SIMPLEX_TOLERANCE, Family, Gaussian
+from flatpc.circuit.initialize import k_means, random_simplex
+from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
+from flatpc.circuit.scopes import (
+    check_order,
+    compute_scopes,
+    compute_widths,
+    decomposability_error,
+    describe,
+    smoothness_error,
+)
+from flatpc.errors import ParameterError, StructureError
+
+if TYPE_CHECKING:
+    from flatpc.engine.contract import Flows
+    from flatpc.queries.mpe import Completion
+
+Array = NDArray[np.float64]
+NodeParameters = Array | dict[str, Array]
+
+
+class Circuit:
+    """A smooth and decomposable probabilistic circuit.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> mix = fp.Sum(children=(0,))
+    >>> c = fp.Circuit([coin, mix], {0: {"p": np.array([0.2, 0.8])}, 1: np.array([[0.5, 0.5]])})
+    >>> float(np.exp(c.log_prob(np.array([[1]]))[0]))
+    0.5
+
+    Parameters
+    ----------
+    nodes
+        In topological order, children first; the last one is the root and has width 1.
+    parameters
+        Node index -> weights (Sum, Mixture) or the family's named arrays (Input). A node that is tied to another one
+        may be left out. Left out altogether, parameters are drawn at random with seed 0.
+    strict
+        False allows structures that are not smooth or not decomposable, to be looked at; engines refuse them.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        parameters: Mapping[int, Any] | None = None,
+        *,
+        strict: bool = True,
+    ) -> None:
+        self.nodes: tuple[Node, ...] = tuple(nodes)
+        check_order(self.nodes)
+        self.widths: tuple[int, ...] = tuple(compute_widths(self.nodes))
+        self.scopes: tuple[int, ...] = tuple(compute_scopes(self.nodes))
+        self._check_root()
+        self._check_masks_and_ties()
+        if strict:
+            self.check_structure()
+        if parameters is None:
+            self.parameters = _freeze(self._random(np.random.default_rng(0), "exponential", None), self.owners)
+        else:
+            self.parameters = _freeze(self._checked(parameters), self.owners)
+
+    # ---- structure ------------------------------------------------------------------------------------------------
+
+    def _check_root(self) -> None:
+        if self.widths[-1] != 1:
+            raise StructureError(
+                f"The last node is the root and must have width 1, not {self.widths[-1]}; add a Sum of width 1 on top."
+            )
+        scope = self.scopes[-1]
+        if scope != (1 << scope.bit_length()) - 1:
+            absent = ((1 << scope.bit_length()) - 1) & ~scope
+            raise StructureError(
+                f"The root has no input over the variables {describe(absent)}; number the variables 0, 1, 2, ... without gaps."
+            )
+
+    def _check_masks_and_ties(self) -> None:
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Sum) and node.mask is not None:
+                shape = self.weight_shape(i)
+                if node.mask.shape != shape:
+                    raise StructureError(f"Node {i} (Sum): the mask has shape {node.mask.shape}, the weights {shape}.")
+                empty = np.flatnonzero(~node.mask.any(axis=1))
+                if len(empty):
+                    raise StructureError(
+                        f"Node {i} (Sum): the mask removes all edges of unit {empty[0]}; leave each unit one edge or drop the unit."
+                    )
+            tie = None if isinstance(node, Product) else node.tie
+            if tie is not None:
+                self._check_tie(i, tie)
+
+    def _check_tie(self, i: int, tie: int) -> None:
+        node = self.nodes[i]
+        if not 0 <= tie < i:
+            raise StructureError(f"Node {i} is tied to node {tie}; it can only share the parameters of an earlier node.")
+        other = self.nodes[tie]
+        fits = type(other) is type(node)
+        if fits and isinstance(node, Input) and isinstance(other, Input):
+            fits = (node.family, node.width) == (other.family, other.width)
+        elif fits:
+            fits = self.weight_shape(i) == self.weight_shape(tie)
+            if fits and isinstance(node, Sum) and isinstance(other, Sum):
+                a, b = node.mask, other.mask
+                fits = (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
+        if not fits:
+            raise StructureError(f"Node {i} is tied to node {tie}, which has other parameters (kind, family, shape or mask).")
+
+    def check_structure(self) -> None:
+        """Raise unless the circuit is smooth and decomposable."""
+        error = smoothness_error(self.nodes, self.scopes) or decomposability_error(self.nodes, self.scopes)
+        if error is not None:
+            raise error
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """For each node the node whose parameters it uses: itself unless it is tied."""
+        out: list[int] = []
+        for i, node in enumerate(self.nodes):
+            tie = None if isinstance(node, Product) else node.tie
+            out.append(i if tie is None else out[tie])
+        return tuple(out)
+
+    def weight_shape(self, i: int) -> tuple[int, int]:
+        """Shape of the weights of a Sum or Mixture."""
+        node = self.nodes[i]
+        if isinstance(node, Sum):
+            return node.width, sum(self.widths[c] for c in node.children)
+        if isinstance(node, Mixture):
+            return self.widths[i], len(node.children)
+        raise StructureError(f"Node {i} ({type(node).__name__}) has no weights.")
+
+    @property
+    def root(self) -> int:
+        """Index of the root: the last node."""
+        return len(self.nodes) - 1
+
+    @property
+    def n_variables(self) -> int:
+        return self.scopes[-1].bit_count()
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The family of each variable (of its first input)."""
+        found: dict[int, Family] = {}
+        for node in self.nodes:
+            if isinstance(node, Input):
+                found.setdefault(node.variable, node.family)
+        return tuple(found[v] for v in range(self.n_variables))
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """Learnable numbers: weights of edges that exist, and parameters of inputs; tied ones count once."""
+        total = 0
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Product) or self.owners[i] != i:
+                continue
+            if isinstance(node, Input):
+                if node.family.learnable:
+                    shapes = node.family.parameter_shapes(node.width).values()
+                    total += sum(int(np.prod(shape)) for shape in shapes)
+            elif isinstance(node, Sum) and node.mask is not None:
+                total += int(node.mask.sum())
+            else:
+                total += int(np.prod(self.weight_shape(i)))
+        return total
+
+    @cached_property
+    def n_edges(self) -> int:
+        """Edges between scalar units."""
+        total = 0
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Sum):
+                total += int(np.prod(self.weight_shape(i))) if node.mask is None else int(node.mask.sum())
+            elif isinstance(node, Product | Mixture):
+                total += self.widths[i] * len(node.children)
+        return total
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether the children of every sum have the same scope."""
+        return smoothness_error(self.nodes, self.scopes) is None
+
+    @cached_property
+    def is_decomposable(self) -> bool:
+        """Whether the children of every product have disjoint scopes."""
+        return decomposability_error(self.nodes, self.scopes) is None
+
+    @cached_property
+    def is_structured_decomposable(self) -> bool:
+        """Whether, moreover, one vtree serves every product."""
+        return self.is_decomposable and properties.is_structured_decomposable(self.nodes, self.scopes)
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether at most one child of every sum unit is positive at a time (`properties.is_deterministic`)."""
+        return properties.is_deterministic(self)
+
+    @cached_property
+    def is_tree(self) -> bool:
+        """Whether every scalar unit has at most one parent."""
+        return properties.is_tree(self.nodes, self.widths)
+
+    @cached_property
+    def has_tied_parameters(self) -> bool:
+        """Whether two nodes share parameters."""
+        return any(owner != i for i, owner in enumerate(self.owners))
+
+    def __repr__(self) -> str:
+        kinds = {kind: sum(isinstance(n, kind) for n in self.nodes) for kind in (Input, Product, Sum, Mixture)}
+        parts = ", ".join(f"{count} {kind.__name__}" for kind, count in kinds.items() if count)
+        return f"Circuit({self.n_variables} variables, {self.n_parameters:,} parameters, {self.n_edges:,} edges: {parts})"
+
+    # ---- parameters -----------------------------------------------------------------------------------------------
+
+    def with_parameters(self, parameters: Mapping[int, Any]) -> Circuit:
+        """The same structure with other parameters; nodes left out keep theirs."""
+        complete = {i: self.parameters[i] for i in self.parameters if self.owners[i] == i}
+        complete.update(parameters)
+        return self._replace(_freeze(self._checked(complete), self.owners))
+
+    def randomize(self, seed: int = 0, scheme: str = "exponential", X: Any = None) -> Circuit:
+        """Random parameters by seed.
+
+        `scheme` is one of `initialize.SCHEMES`. With rows `X`, means and variances of Gaussian inputs come from k-means.
+        """
+        rows = None
+        if X is not None:
+            from flatpc.circuit.rows import read_rows
+
+            rows = read_rows(self, X, missing="marginalize")
+        return self._replace(_freeze(self._random(np.random.default_rng(seed), scheme, rows), self.owners))
+
+    def _replace(self, parameters: dict[int, NodeParameters]) -> Circuit:
+        new = object.__new__(Circuit)
+        new.__dict__.update(self.__dict__)
+        # What depends on parameters is computed anew; what depends on structure is kept.
+        new.__dict__.pop("is_deterministic", None)
+        new.parameters = parameters
+        return new
+
+    def _random(self, rng: np.random.Generator, scheme: str, rows: Array | None) -> dict[int, NodeParameters]:
+        out: dict[int, NodeParameters] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Product) or self.owners[i] != i:
+                continue
+            if isinstance(node, Input):
+                drawn = node.family.initialize(node.width, rng, scheme)
+                if isinstance(node.family, Gaussian) and rows is not None:
+                    mean, variance = k_means(rows[:, node.variable], node.width, rng)
+                    drawn = {"mean": mean, "variance": np.maximum(variance, node.family.min_variance)}
+                out[i] = drawn
+            else:
+                mask = node.mask if isinstance(node, Sum) else None
+                out[i] = random_simplex(self.weight_shape(i), rng, scheme, mask)
+        return out
+
+    def _checked(self, parameters: Mapping[int, Any]) -> dict[int, NodeParameters]:
+        """Parameters of the owners, as float64 arrays, or an error that says what is wrong with them."""
+        for i in parameters:
+            if not 0 <= i < len(self.nodes) or isinstance(self.nodes[i], Product):
+                raise ParameterError(f"Parameters were given for node {i}, which has none.")
+        out: dict[int, NodeParameters] = {}
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Product):
+                continue
+            owner = self.owners[i]
+            if i not in parameters:
+                if owner == i:
+                    raise ParameterError(f"Node {i} ({type(node).__name__}) has no parameters.")
+                continue
+            if isinstance(node, Input):
+                value: NodeParameters = _checked_input(i, node, parameters[i])
+            else:
+                value = self._checked_weights(i, parameters[i])
+            if owner == i:
+                out[i] = value
+            elif not _same(value, out[owner]):
+                raise ParameterError(f"Node {i} is tied to node {owner} but was given other parameters.")
+        return out
+
+    def _checked_weights(self, i: int, given: Any) -> Array:
+        node = self.nodes[i]
+        where = f"Node {i} ({type(node).__name__})"
+        weights = _as_array(given, where)
+        shape = self.weight_shape(i)
+        if weights.shape != shape:
+            raise ParameterError(f"{where}: the weights have shape {weights.shape}; they should have {shape}.")
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            bad = weights[~(np.isfinite(weights) & (weights >= 0))].ravel()[0]
+            raise ParameterError(f"{where}: the weights hold {bad:g}; weights are finite and not negative.")
+        if isinstance(node, Sum) and node.mask is not None and weights[~node.mask].any():
+            raise ParameterError(f"{where}: an edge that the mask removes has a weight; set it to 0.")
+        total = weights.sum(axis=1)
+        if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
+            unit = int(np.argmax(abs(total - 1)))
+            raise ParameterError(
+                f"{where}: the weights of unit {unit} sum to {total[unit]:.9g}, not 1; divide each row by its sum."
+            )
+        return weights
+
+    # ---- questions ------------------------------------------------------------------------------------------------
+
+    def log_prob(self, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Any:
+        """Log-likelihood of every row; see `flatpc.queries.log_prob`."""
+        from flatpc import queries
+
+        return queries.log_prob(self, X, missing, engine=engine, dtype=dtype)
+
+    def conditional_log_prob(self, X: Any, given: Any, *, engine: str = "auto", dtype: str = "float64") -> Any:
+        """Log p(x_rest | x_given); see `flatpc.queries.conditional_log_prob`."""
+        from flatpc import queries
+
+        return queries.conditional_log_prob(self, X, given, engine=engine, dtype=dtype)
+
+    def sample(self, n: int = 1, seed: int = 0, given: Any = None) -> Any:
+        """Draw rows, conditional on `given` where it is not NaN; see `flatpc.queries.sample`."""
+        from flatpc import queries
+
+        return queries.sample(self, n, seed, given)
+
+    def mpe(self, X: Any) -> Completion:
+        """Complete NaN entries with most probable values; see `flatpc.queries.mpe`."""
+        from flatpc import queries
+
+        return queries.mpe(self, X)
+
+    def expectation(self, X: Any) -> Any:
+        """Fill NaN entries with their mean given the rest; see `flatpc.queries.expectation`."""
+        from flatpc import queries
+
+        return queries.expectation(self, X)
+
+    def variance(self, X: Any) -> Any:
+        """Variance of NaN entries given the rest; see `flatpc.queries.variance`."""
+        from flatpc import queries
+
+        return queries.variance(self, X)
+
+    def flows(self, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Flows:
+        """Expected use of every edge and input, summed over rows; see `flatpc.queries.flows`."""
+        from flatpc import queries
+
+        return queries.flows(self, X, missing, engine=engine, dtype=dtype)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the circuit to a folder of JSON and safetensors; `flatpc.load` reads it back bit for bit."""
+        from flatpc.circuit.files import save
+
+        save(self, path)
+
+
+def _as_array(given: Any, where: str) -> Array:
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{where}: parameters must be arrays of numbers, not {type(given).__name__}.") from None
+
+
+def _checked_input(i: int, node: Input, given: Any) -> dict[str, Array]:
+    where = f"Node {i} (Input over variable {node.variable}, {node.family})"
+    shapes = node.family.parameter_shapes(node.width)
+    if not isinstance(given, Mapping) or set(given) != set(shapes):
+        raise ParameterError(f"{where}: parameters are a dict with the keys {', '.join(shapes)}.")
+    out = {}
+    for name, shape in shapes.items():
+        out[name] = _as_array(given[name], where)
+        if out[name].shape != shape:
+            raise ParameterError(f"{where}: {name} has shape {out[name].shape}; it should have {shape}.")
+    node.family.check_parameters(out, where)
+    return out
+
+
+def _same(a: NodeParameters, b: NodeParameters) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(np.array_equal(a[name], b[name]) for name in a)
+    return not isinstance(a, dict) and not isinstance(b, dict) and np.array_equal(a, b)
+
+
+def _freeze(owned: dict[int, NodeParameters], owners: Sequence[int]) -> dict[int, NodeParameters]:
+    """Read-only arrays, and for tied nodes the owner's own arrays."""
+    for value in owned.values():
+        for array in value.values() if isinstance(value, dict) else (value,):
+            array.flags.writeable = False
+    return {i: owned[owner] for i, owner in enumerate(owners) if owner in owned}

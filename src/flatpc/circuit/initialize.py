@@ -1,0 +1,65 @@
+"""Random starting points, by seed.
+
+| scheme | a row of weights is proportional to | from |
+|---|---|---|
+| `"exponential"` | exp(-4 U(0, 1)) | PyJuice |
+| `"uniform"` | U(1 - ε, 1 + ε), ε = 0.3 | Juice.jl |
+| `"dirichlet"` | Dirichlet(1, ..., 1) | |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import OptionError
+
+Array = NDArray[np.float64]
+SCHEMES = ("exponential", "uniform", "dirichlet")
+_EPSILON = 0.3
+
+
+def random_simplex(shape: tuple[int, int], rng: np.random.Generator, scheme: str, mask: NDArray[np.bool_] | None = None) -> Array:
+    """Rows drawn by `scheme`, zero where `mask` is False, each summing to one."""
+    if scheme == "exponential":
+        w = np.exp(-4.0 * rng.random(shape))
+    elif scheme == "uniform":
+        w = rng.uniform(1 - _EPSILON, 1 + _EPSILON, shape)
+    elif scheme == "dirichlet":
+        w = rng.standard_exponential(shape)
+    else:
+        raise OptionError(f"Unknown scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
+    if mask is not None:
+        w = np.where(mask, w, 0.0)
+    return np.asarray(w / w.sum(axis=1, keepdims=True))
+
+
+def k_means(x: Array, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Means and variances of k clusters of the numbers `x` (NaN ignored), for Gaussian inputs.
+
+    Lloyd's algorithm from k-means++ starts; clusters that end empty take the overall variance.
+    """
+    x = np.sort(x[~np.isnan(x)])
+    if len(x) == 0:
+        return rng.standard_normal(k), np.ones(k)
+    centres = np.empty(k)
+    centres[0] = x[rng.integers(len(x))]
+    distance = (x - centres[0]) ** 2
+    for j in range(1, k):
+        total = distance.sum()
+        centres[j] = x[rng.choice(len(x), p=distance / total)] if total > 0 else x[rng.integers(len(x))]
+        distance = np.minimum(distance, (x - centres[j]) ** 2)
+    centres.sort()
+    for _ in range(100):
+        # In one dimension clusters are intervals: their borders are halfway between the centres.
+        label = np.searchsorted((centres[1:] + centres[:-1]) / 2, x)
+        count = np.bincount(label, minlength=k)
+        sums = np.bincount(label, weights=x, minlength=k)
+        new = np.where(count > 0, sums / np.maximum(count, 1), centres)
+        if np.array_equal(new, centres):
+            break
+        centres = new
+    spread = np.bincount(label, weights=(x - centres[label]) ** 2, minlength=k)
+    overall = max(float(x.var()), 1e-12)
+    variance = np.where(count > 1, spread / np.maximum(count, 1), overall)
+    return centres, np.where(variance > 0, variance, overall / k**2)

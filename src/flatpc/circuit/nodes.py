@@ -1,0 +1,93 @@
+"""The four kinds of vector node. A node of width K is K scalar units that share a scope.
+
+Nodes refer to their children by index into the circuit's tuple of nodes; children come before parents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.families import Family
+
+Kind = Literal["hadamard", "kronecker"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """`width` densities of one family over one variable.
+
+    `tie` names an earlier Input whose parameters this one shares.
+    """
+
+    variable: int
+    family: Family
+    width: int = 1
+    tie: int | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """Entry-wise (`hadamard`) product of children of equal width, or all pairs of entries (`kronecker`).
+
+    The units of a Kronecker product are ordered as `numpy.kron` orders them: the last child's unit runs fastest.
+    """
+
+    children: tuple[int, ...]
+    kind: Kind = "hadamard"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """`W · concat(children)`; each row of `W [width, Σ child widths]` lies on the simplex.
+
+    `mask`, of the shape of `W`, is False where an edge is absent. `tie` names an earlier Sum whose weights this one shares.
+    """
+
+    children: tuple[int, ...]
+    width: int = 1
+    mask: NDArray[np.bool_] | None = field(default=None)
+    tie: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+        if self.mask is not None:
+            mask = np.array(self.mask, dtype=bool)
+            mask.flags.writeable = False
+            object.__setattr__(self, "mask", mask)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sum):
+            return NotImplemented
+        if (self.mask is None) != (other.mask is None):
+            return False
+        same_mask = self.mask is None or other.mask is None or np.array_equal(self.mask, other.mask)
+        return (self.children, self.width, self.tie) == (other.children, other.width, other.tie) and same_mask
+
+    def __hash__(self) -> int:
+        return hash((self.children, self.width, self.tie))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Entry-wise convex mix of children of equal width; weights `[width, number of children]`, rows on the simplex."""
+
+    children: tuple[int, ...]
+    tie: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+
+
+Node = Input | Product | Sum | Mixture
+
+
+def children_of(node: Node) -> tuple[int, ...]:
+    """The node's children; none for an Input."""
+    return () if isinstance(node, Input) else node.children

@@ -1,0 +1,113 @@
+"""Reading rows: whatever table a user has becomes a checked float64 array, or an error that says what to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+MISSING = ("raise", "marginalize")
+
+
+def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:
+    """Rows for `circuit`: right number of columns, values in their families' supports, NaN only if marginalised."""
+    if missing not in MISSING:
+        raise OptionError(f"missing={missing!r}; choose 'raise' or 'marginalize'.")
+    rows, names = read_table(X)
+    if rows.shape[1] != circuit.n_variables:
+        raise ShapeError(
+            f"The rows have {rows.shape[1]} columns, but the circuit is over {circuit.n_variables} variables; "
+            f"give one column for each variable, in order."
+        )
+    absent = np.isnan(rows)
+    if missing == "raise" and absent.any():
+        row, column = (int(i) for i in np.argwhere(absent)[0])
+        raise MissingValueError(
+            f"{names[column]} is NaN in row {row}. Pass missing='marginalize' to integrate missing values out, or fill them in."
+        )
+    for v, family in enumerate(circuit.families):
+        family.check(rows[:, v], names[v])
+    return rows
+
+
+def read_table(X: Any) -> tuple[Array, list[str]]:
+    """A two-dimensional float64 array and a name for each column, from NumPy, torch, pandas, polars or nested lists."""
+    rows, names = _to_numpy(X)
+    if rows.ndim != 2:
+        hint = "; for one row write X[None]" if rows.ndim == 1 else ""
+        raise ShapeError(f"Rows must be a table of two dimensions, but the shape is {rows.shape}{hint}.")
+    if rows.shape[0] == 0:
+        raise ShapeError("There are no rows; give at least one.")
+    if rows.shape[1] == 0:
+        raise ShapeError("There are no columns; give at least one.")
+    names = names or [f"Column {j}" for j in range(rows.shape[1])]
+    if np.isinf(rows).any():
+        row, column = (int(i) for i in np.argwhere(np.isinf(rows))[0])
+        raise DataError(
+            f"{names[column]} is {rows[row, column]} in row {row}; replace infinities by numbers, or by NaN if the value is unknown."
+        )
+    return rows, names
+
+
+def is_torch(X: Any) -> bool:
+    """Whether X is a torch tensor, without importing torch."""
+    return type(X).__module__.split(".")[0] == "torch"
+
+
+def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
+    if is_torch(X):
+        X = X.detach().cpu().numpy()
+    if isinstance(X, np.ndarray | list | tuple):
+        return _numbers(np.asarray(X) if not isinstance(X, np.ndarray) else X), None
+    import narwhals as nw
+
+    try:
+        frame: Any = nw.from_native(X, eager_only=True)
+    except TypeError:
+        if hasattr(X, "__array__"):
+            return _numbers(np.asarray(X)), None
+        raise DataError(
+            f"Can't read rows from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
+        ) from None
+    names = [f"Column {name!r}" for name in frame.columns]
+    columns = []
+    for name, label in zip(frame.columns, names, strict=True):
+        series = frame[name]
+        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+            raise DataError(f"{label} has the type {series.dtype}, not numbers; encode it as 0, 1, 2, ... or drop it.")
+        columns.append(series.cast(nw.Float64).to_numpy())
+    if not columns:
+        raise ShapeError("There are no columns; give at least one.")
+    # A frame's own missing values arrive as NaN.
+    return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float64), names
+
+
+def _numbers(X: NDArray[Any]) -> Array:
+    if X.dtype == object:
+        try:
+            return np.ascontiguousarray(X.astype(np.float64))
+        except (TypeError, ValueError):
+            for index, value in np.ndenumerate(X):
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    raise DataError(_not_numbers(index, value)) from None
+            raise DataError("The rows are not a table of numbers; are they of different lengths?") from None
+    if X.dtype.kind in "biuf":
+        return np.ascontiguousarray(X, dtype=np.float64)
+    if X.dtype.kind in "US" and X.size:
+        index = next(iter(np.ndindex(X.shape)))
+        raise DataError(_not_numbers(index, X[index]))
+    raise DataError(f"The rows hold {X.dtype}, not numbers.")
+
+
+def _not_numbers(index: tuple[int, ...], value: object) -> str:
+    where = f"Column {index[1]}" if len(index) > 1 else "The data"
+    return f"{where} holds {value!r} in row {index[0]}, which is not a number; encode it as 0, 1, 2, ... or drop the column."

@@ -1,0 +1,1 @@
+"""How a circuit is evaluated: one contract, two engines, evidence sharing."""

@@ -1,0 +1,77 @@
+"""What every engine can do. Engines take rows that `circuit.rows.read_rows` has checked; NaN is a missing value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.families import Statistics
+from flatpc.errors import OptionError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Dtype = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Expected use of every part of the circuit, given the rows.
+
+    A row with probability zero has no posterior and adds nothing to `sums` and `inputs`; its `log_prob` is `-inf`.
+    Nodes that are tied are added up at the node that owns the parameters.
+    """
+
+    log_prob: Array
+    """`[N]`."""
+    sums: dict[int, Array]
+    """Sum and Mixture nodes -> flow of every edge, of the shape of the weights, summed over rows: θ · ∂ Σ log p / ∂θ."""
+    inputs: dict[int, Statistics]
+    """Input nodes -> their family's sufficient statistics, rows weighted by flow."""
+
+
+class Engine(Protocol):
+    """Evaluates circuits. All results are float64, whatever the `dtype` of the arithmetic; none is ever NaN."""
+
+    name: str
+
+    def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
+        """`[N]`: log-likelihood of each row, `-inf` where the probability is zero."""
+
+    def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
+        """Log-likelihoods and flows; `weights [N]` count rows more or less than once."""
+
+    def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        """For each node `[N, K]`: the logarithm of every unit's value."""
+
+    def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        """For each node `[N, K]`: every unit's flow, row by row."""
+
+
+ENGINES = ("numba", "torch")
+
+
+def get_engine(name: str = "auto") -> Engine:
+    """The engine called `name`; `"auto"` is numba."""
+    if name in ("auto", "numba"):
+        from flatpc.engine.numba_engine import NumbaEngine
+
+        return NumbaEngine()
+    if name == "torch":
+        from flatpc.engine.torch_engine import TorchEngine
+
+        return TorchEngine()
+    raise OptionError(f"engine={name!r}; choose 'numba' or 'torch'.")
+
+
+def check_dtype(dtype: str) -> Dtype:
+    """`dtype` if it is one of ours."""
+    if dtype == "float32":
+        return "float32"
+    if dtype == "float64":
+        return "float64"
+    raise OptionError(f"dtype={dtype!r}; choose 'float32' or 'float64'.")

@@ -1,0 +1,49 @@
+"""Every mistake a user can make, by name. Each is a `FlatpcError`, which is a `ValueError`."""
+
+
+class FlatpcError(ValueError):
+    """Base class of every error flatpc raises on purpose."""
+
+
+class DataError(FlatpcError):
+    """Rows that can't be used: the message names the column, the value and the remedy."""
+
+
+class ShapeError(DataError):
+    """Rows with the wrong number of dimensions or columns, or none at all."""
+
+
+class MissingValueError(DataError):
+    """A NaN where missing values were not allowed."""
+
+
+class SupportError(DataError):
+    """A value outside the support of its column's family."""
+
+
+class StructureError(FlatpcError):
+    """Nodes that don't make a circuit."""
+
+
+class SmoothnessError(StructureError):
+    """A sum over children with different scopes."""
+
+
+class DecomposabilityError(StructureError):
+    """A product of children whose scopes overlap."""
+
+
+class ParameterError(FlatpcError):
+    """Parameters of the wrong shape, off the simplex, out of range or NaN."""
+
+
+class TiedParametersError(FlatpcError):
+    """Something that is only true for untied parameters was asked of a circuit with tied ones."""
+
+
+class FileFormatError(FlatpcError):
+    """A model file that is damaged, of an unknown version, or not a model file."""
+
+
+class OptionError(FlatpcError):
+    """An option out of its range."""
