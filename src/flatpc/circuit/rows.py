@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,8 @@ def read_table(X: Any) -> tuple[Array, list[str]]:
     if np.isinf(rows).any():
         row, column = (int(i) for i in np.argwhere(np.isinf(rows))[0])
         raise DataError(
-            f"{names[column]} is {rows[row, column]} in row {row}; replace infinities by numbers, or by NaN if the value is unknown."
+            f"{names[column]} is {rows[row, column]} in row {row}; "
+            f"replace infinities by numbers, or by NaN if the value is unknown."
         )
     return rows, names
 
@@ -62,10 +64,19 @@ def is_torch(X: Any) -> bool:
 
 
 def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
-    if is_torch(X):
-        X = X.detach().cpu().numpy()
-    if isinstance(X, np.ndarray | list | tuple):
-        return _numbers(np.asarray(X) if not isinstance(X, np.ndarray) else X), None
+    if is_torch(X) and hasattr(X, "detach"):
+        X = X.detach().cpu().to_dense()
+        # NumPy has no bfloat16.
+        return _numbers((X.double() if X.is_floating_point() else X).numpy()), None
+    if isinstance(X, np.ndarray):
+        return _numbers(X), None
+    if isinstance(X, list | tuple):
+        try:
+            return _numbers(np.asarray(X)), None
+        except ValueError as error:
+            if isinstance(error, DataError):
+                raise
+            raise ShapeError("The rows are lists of different lengths; give each one value per column.") from None
     import narwhals as nw
 
     try:
@@ -76,13 +87,16 @@ def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
         raise DataError(
             f"Can't read rows from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
         ) from None
-    names = [f"Column {name!r}" for name in frame.columns]
-    columns = []
-    for name, label in zip(frame.columns, names, strict=True):
-        series = frame[name]
-        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+    except nw.exceptions.DuplicateError:
+        raise DataError("Two columns of the frame have the same name; rename one of them.") from None
+    columns, names = [], []
+    # Column by column and not by name: pandas columns may be called 0, 1, 2.
+    for series in frame.iter_columns():
+        label = f"Column {series.name!r}"
+        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean or series.is_null().all()):
             raise DataError(f"{label} has the type {series.dtype}, not numbers; encode it as 0, 1, 2, ... or drop it.")
         columns.append(series.cast(nw.Float64).to_numpy())
+        names.append(label)
     if not columns:
         raise ShapeError("There are no columns; give at least one.")
     # A frame's own missing values arrive as NaN.
@@ -91,23 +105,31 @@ def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
 
 def _numbers(X: NDArray[Any]) -> Array:
     if X.dtype == object:
-        try:
-            return np.ascontiguousarray(X.astype(np.float64))
-        except (TypeError, ValueError):
-            for index, value in np.ndenumerate(X):
-                try:
-                    float(value)
-                except (TypeError, ValueError):
-                    raise DataError(_not_numbers(index, value)) from None
-            raise DataError("The rows are not a table of numbers; are they of different lengths?") from None
+        X = _objects_to_numbers(X)
     if X.dtype.kind in "biuf":
-        return np.ascontiguousarray(X, dtype=np.float64)
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+        # A masked entry is a missing value.
+        return np.where(np.ma.getmaskarray(X), np.nan, rows) if isinstance(X, np.ma.MaskedArray) else rows
     if X.dtype.kind in "US" and X.size:
         index = next(iter(np.ndindex(X.shape)))
         raise DataError(_not_numbers(index, X[index]))
     raise DataError(f"The rows hold {X.dtype}, not numbers.")
 
 
+def _objects_to_numbers(X: NDArray[Any]) -> Array:
+    """Python objects as numbers, None as NaN; text is refused even where it spells a number, as it is in other arrays."""
+    for index, value in np.ndenumerate(X):
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError
+            float(np.nan if value is None else value)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(_not_numbers(index, value)) from None
+    return X.astype(np.float64)
+
+
 def _not_numbers(index: tuple[int, ...], value: object) -> str:
     where = f"Column {index[1]}" if len(index) > 1 else "The data"
-    return f"{where} holds {value!r} in row {index[0]}, which is not a number; encode it as 0, 1, 2, ... or drop the column."
+    row = f" in row {index[0]}" if index else ""
+    shown = reprlib.repr(value)
+    return f"{where} holds {shown}{row}, which is not a float64 number; encode it as 0, 1, 2, ... or drop the column."
