@@ -97,7 +97,8 @@ class Circuit:
                 empty = np.flatnonzero(~node.mask.any(axis=1))
                 if len(empty):
                     raise StructureError(
-                        f"Node {i} (Sum): the mask removes all edges of unit {empty[0]}; leave each unit one edge or drop the unit."
+                        f"Node {i} (Sum): the mask removes all edges of unit {empty[0]}; "
+                        f"leave each unit one edge or drop the unit."
                     )
             tie = None if isinstance(node, Product) else node.tie
             if tie is not None:

@@ -133,7 +133,7 @@ class _Finite(Family):
         return {"counts": counts.T.copy()}
 
     def mode(self, parameters: Parameters) -> Array:
-        return self.table(parameters).argmax(axis=1).astype(np.float64)
+        return np.asarray(self.table(parameters).argmax(axis=1), dtype=np.float64)
 
     def mean(self, parameters: Parameters) -> Array:
         table = self.table(parameters)
@@ -147,13 +147,13 @@ class _Finite(Family):
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
         cumulative = np.cumsum(self.table(parameters), axis=1)
         u = rng.random(len(units)) * cumulative[units, -1]
-        return (cumulative[units, :-1] <= u[:, None]).sum(axis=1).astype(np.float64)
+        return np.asarray((cumulative[units, :-1] <= u[:, None]).sum(axis=1), dtype=np.float64)
 
     def _outside(self, x: Array) -> NDArray[np.bool_]:
         n = self.n_categories
         assert n is not None
         value, seen = _masked(x)
-        return seen & ((value < 0) | (value >= n) | (value != np.floor(value)))
+        return np.asarray(seen & ((value < 0) | (value >= n) | (value != np.floor(value))))
 
     def _support(self) -> str:
         n = self.n_categories
@@ -246,7 +246,7 @@ class Indicator(_Finite):
         return {"value": np.arange(width, dtype=np.float64) % self.n}
 
     def table(self, parameters: Parameters) -> Array:
-        return (parameters["value"][:, None] == np.arange(self.n)).astype(np.float64)
+        return np.asarray(parameters["value"][:, None] == np.arange(self.n), dtype=np.float64)
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         return dict(parameters)
@@ -367,7 +367,7 @@ class Binomial(Family):
 
     def _outside(self, x: Array) -> NDArray[np.bool_]:
         value, seen = _masked(x)
-        return seen & ((value < 0) | (value > self.n) | (value != np.floor(value)))
+        return np.asarray(seen & ((value < 0) | (value > self.n) | (value != np.floor(value))))
 
     def _support(self) -> str:
         return f"the whole numbers 0 to {self.n}"
@@ -418,7 +418,7 @@ class Poisson(Family):
 
     def _outside(self, x: Array) -> NDArray[np.bool_]:
         value, seen = _masked(x)
-        return seen & (~np.isfinite(value) | (value < 0) | (value != np.floor(value)))
+        return np.asarray(seen & (~np.isfinite(value) | (value < 0) | (value != np.floor(value))))
 
     def _support(self) -> str:
         return "the whole numbers 0, 1, 2, ..."

@@ -200,5 +200,5 @@ class _Supports:
             bits = self.hulls[i].get(node.variable)
             return np.ones(len(values[node.variable]), bool) if bits is None else np.asarray(bits[k][values[node.variable]])
         if isinstance(node, Product):
-            return np.logical_and.reduce([self._positive(c, values) for c in self._factors(i, k)])
-        return np.logical_or.reduce([self._positive(c, values) for c in self._children(i, k)])
+            return np.asarray(np.logical_and.reduce([self._positive(c, values) for c in self._factors(i, k)]))
+        return np.asarray(np.logical_or.reduce([self._positive(c, values) for c in self._children(i, k)]))

@@ -21,7 +21,7 @@ def variables_in(scope: int) -> Iterator[int]:
 
 def describe(scope: int) -> str:
     """A scope as people write sets, shortened when long."""
-    names = []
+    names: list[str] = []
     for v in variables_in(scope):
         if len(names) == 8:
             return "{" + ", ".join(names) + ", ...}" + f" ({scope.bit_count()} variables)"
