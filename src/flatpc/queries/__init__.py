@@ -1,1 +1,31 @@
-"""To be filled."""
+"""What a circuit can be asked. Each question is a short function of the values and flows of an engine.
+
+| question | answer |
+|---|---|
+| `log_prob(circuit, X)` | log p(x), NaN entries integrated out on request |
+| `conditional_log_prob(circuit, X, given)` | log p(x_rest given x_given) |
+| `sample(circuit, n, seed, given)` | rows drawn from p, or from p given what is known |
+| `mpe(circuit, X)` | NaN entries completed with most probable values |
+| `expectation(circuit, X)`, `variance(circuit, X)` | mean and variance of NaN entries given the rest |
+| `flows(circuit, X)` | expected use of every edge and input |
+
+Rows may be a NumPy array, nested lists, a pandas or polars frame: the answer is then NumPy, in float64. For a torch tensor
+the answer is a float64 tensor on its device. Evidence of probability zero has log-likelihood `-inf`; a question about a
+distribution *given* such evidence has no answer and raises `DataError` naming the row.
+"""
+
+from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
+from flatpc.queries.moments import expectation, variance
+from flatpc.queries.mpe import Completion, mpe
+from flatpc.queries.sampling import sample
+
+__all__ = [
+    "Completion",
+    "conditional_log_prob",
+    "expectation",
+    "flows",
+    "log_prob",
+    "mpe",
+    "sample",
+    "variance",
+]

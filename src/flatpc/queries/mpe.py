@@ -1,0 +1,111 @@
+"""Most probable completions by max-product.
+
+Upwards every sum takes the largest `θ_nc · m_c` instead of the sum, inputs over a missing variable take their largest
+density; downwards the choices are followed and missing variables take the modes of the inputs that are reached. In a
+deterministic circuit at most one term of each sum is positive, so the largest product is the largest probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input, Mixture, Product
+from flatpc.circuit.rows import read_rows
+from flatpc.engine.contract import get_engine
+from flatpc.queries.induced_trees import chunks, descend, edge_scores
+from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Rows without missing values, as `mpe` completes them."""
+
+    values: Any
+    """`[N, D]`: the rows; known entries are as they were."""
+    log_prob: Any
+    """`[N]`: log p of the completed rows."""
+    exact: bool
+    """Whether no completion is more probable: True for deterministic circuits. If False, each completion comes from the
+    most probable single induced tree (max-product), and another completion may be more probable in sum."""
+
+
+def mpe(circuit: Circuit, X: Any) -> Completion:
+    """Complete NaN entries with most probable values given the rest.
+
+    Of several best children the first is taken. A row without NaN comes back as it is; known values of probability zero in
+    a row with NaN raise `DataError`.
+    """
+    rows = read_rows(circuit, X, missing="marginalize")
+    circuit.check_structure()
+    completed = rows.copy()
+    incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
+    for block in row_blocks(len(incomplete), bytes_of_units(circuit)):
+        which = incomplete[block]
+        completed[which] = _complete(circuit, rows[which], which)
+    log_prob = get_engine().log_prob(circuit, completed)
+    return Completion(give_back(completed, X), give_back(log_prob, X), circuit.is_deterministic)
+
+
+def _complete(circuit: Circuit, rows: Array, row_numbers: Indices) -> Array:
+    best = _max_product(circuit, rows)
+    refuse_impossible(best[circuit.root][:, 0], row_numbers)
+    out = rows.copy()
+
+    def choose(i: int, trees: Indices, units: Indices) -> Indices:
+        edges = np.empty(len(trees), np.int64)
+        weights: Any = circuit.parameters[i]
+        for part in chunks(len(trees), weights.shape[1]):
+            edges[part] = edge_scores(circuit, best, i, trees[part], units[part]).argmax(axis=1)
+        return edges
+
+    def visit(i: int, trees: Indices, units: Indices) -> None:
+        node = circuit.nodes[i]
+        assert isinstance(node, Input)
+        unknown = np.isnan(out[trees, node.variable])
+        parameters: Any = circuit.parameters[i]
+        out[trees[unknown], node.variable] = node.family.mode(parameters)[units[unknown]]
+
+    descend(circuit, len(rows), choose, visit)
+    return out
+
+
+def _max_product(circuit: Circuit, rows: Array) -> list[Array]:
+    """For each node `[N, K]`: the logarithm of the largest product of weights and densities below every unit."""
+    best: list[Array] = []
+    for i, node in enumerate(circuit.nodes):
+        parameters: Any = circuit.parameters.get(i)
+        if isinstance(node, Input):
+            x = rows[:, node.variable]
+            value = node.family.log_density(parameters, x)
+            at_mode = node.family.log_density(parameters, node.family.mode(parameters)).diagonal()
+            value = np.where(np.isnan(x)[:, None], at_mode, value)
+        elif isinstance(node, Product):
+            value = best[node.children[0]]
+            for c in node.children[1:]:
+                if node.kind == "hadamard":
+                    value = value + best[c]
+                else:
+                    value = (value[:, :, None] + best[c][:, None, :]).reshape(len(rows), -1)
+        else:
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(parameters)
+            if isinstance(node, Mixture):
+                value = np.max([best[c] + log_weights[:, j] for j, c in enumerate(node.children)], axis=0)
+            else:
+                value = _largest_term(log_weights, np.concatenate([best[c] for c in node.children], axis=1))
+        best.append(value)
+    return best
+
+
+def _largest_term(log_weights: Array, below: Array) -> Array:
+    """`[N, K]`: max over c of `log_weights[k, c] + below[n, c]`, in pieces that stay small."""
+    out = np.empty((len(below), len(log_weights)))
+    for units in chunks(len(log_weights), log_weights.shape[1]):
+        piece = log_weights[units]
+        for rows in chunks(len(below), piece.size):
+            out[rows, units] = (below[rows, None, :] + piece).max(axis=2)
+    return out

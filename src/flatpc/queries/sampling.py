@@ -1,0 +1,114 @@
+"""Samples, ancestral and conditional.
+
+A sample is an induced tree: at a sum unit n a child c is drawn with probability `θ_nc p_c / p_n`, where `p` is the value
+given what is known (1 for every unit when nothing is), and at the inputs that are reached unknown variables are drawn.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input
+from flatpc.circuit.rows import is_torch, read_rows
+from flatpc.engine.contract import get_engine
+from flatpc.errors import OptionError
+from flatpc.queries.induced_trees import chunks, descend, edge_scores
+from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
+
+# A tree holds two indices for each node it is about to visit, and no node is visited twice.
+_BYTES_PER_VISIT = 16
+
+
+def sample(circuit: Circuit, n: int = 1, seed: int = 0, given: Any = None) -> Any:
+    """Draw `n` rows: `[n, D]`; with `given`, `n` completions of every given row.
+
+    `given` is a table `[M, D]` in which NaN is unknown, and the answer `[n, M, D]`; or one row `[D]`, and the answer
+    `[n, D]`. Known entries are kept. The same seed gives the same rows. Known values of probability zero raise `DataError`.
+    """
+    n = _whole_number("n", n, at_least=1)
+    rng = np.random.default_rng(_whole_number("seed", seed, at_least=0))
+    circuit.check_structure()
+    if given is None:
+        out = np.full((n, circuit.n_variables), np.nan)
+        for block in row_blocks(n, _BYTES_PER_VISIT * len(circuit.nodes)):
+            _draw(circuit, out[block], None, None, rng)
+        return out
+    one = np.ndim(given) == 1
+    table = given if not one else given[None] if is_torch(given) else np.asarray(given)[None]
+    rows = read_rows(circuit, table, missing="marginalize")
+    completed = np.repeat(rows[None], n, axis=0)
+    incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
+    for block in row_blocks(len(incomplete), bytes_of_units(circuit)):
+        which = incomplete[block]
+        values = get_engine().unit_values(circuit, rows[which])
+        refuse_impossible(values[circuit.root][:, 0], which)
+        # Sample-major, as in the answer: tree t completes row t % len(which).
+        trees = np.tile(np.arange(len(which)), n)
+        drawn = completed[:, which].reshape(-1, circuit.n_variables)
+        for part in row_blocks(len(trees), _BYTES_PER_VISIT * len(circuit.nodes)):
+            _draw(circuit, drawn[part], values, trees[part], rng)
+        completed[:, which] = drawn.reshape(n, len(which), -1)
+    return give_back(completed[:, 0] if one else completed, given)
+
+
+def _draw(circuit: Circuit, out: Array, values: list[Array] | None, evidence: Indices | None, rng: np.random.Generator) -> None:
+    """Fill the NaN entries of `out`; `values[i][evidence[t]]` are node i's log-values for row t, all zero if None."""
+
+    def choose(i: int, trees: Indices, units: Indices) -> Indices:
+        weights: Any = circuit.parameters[i]
+        if values is None or evidence is None:
+            # Trees at the same unit draw from the same weights.
+            distinct, which = np.unique(units, return_inverse=True)
+            return _draw_edges(weights[distinct], which, rng)
+        width = circuit.widths[i]
+        distinct, which = np.unique(evidence[trees] * width + units, return_inverse=True)
+        rows, at = np.divmod(distinct, width)
+        order = np.argsort(which, kind="stable")
+        edges = np.empty(len(trees), np.int64)
+        for part in chunks(len(distinct), weights.shape[1]):
+            scores = edge_scores(circuit, values, i, rows[part], at[part])
+            posterior = np.exp(scores - scores.max(axis=1, keepdims=True))
+            low, high = np.searchsorted(which[order], [part.start, part.stop])
+            here = order[low:high]
+            edges[here] = _draw_edges(posterior, which[here] - part.start, rng)
+        return edges
+
+    def visit(i: int, trees: Indices, units: Indices) -> None:
+        node = circuit.nodes[i]
+        assert isinstance(node, Input)
+        unknown = np.isnan(out[trees, node.variable])
+        if unknown.any():
+            parameters: Any = circuit.parameters[i]
+            out[trees[unknown], node.variable] = node.family.sample(parameters, units[unknown], rng)
+
+    descend(circuit, len(out), choose, visit)
+
+
+def _draw_edges(weights: Array, which: Indices, rng: np.random.Generator) -> Indices:
+    """For each entry w of `which` a column, drawn in proportion to `weights[w]`; never one of weight zero."""
+    cumulative = np.cumsum(weights, axis=1)
+    total = cumulative[which, -1]
+    # Below the total even after rounding, so that the first sum above u belongs to a column of positive weight.
+    u = np.minimum(rng.random(len(which)) * total, np.nextafter(total, 0))
+    low = np.zeros(len(which), np.int64)
+    high = np.full(len(which), weights.shape[1] - 1)
+    for _ in range(int(weights.shape[1] - 1).bit_length()):
+        middle = (low + high) // 2
+        above = cumulative[which, middle] > u
+        high = np.where(above, middle, high)
+        low = np.where(above, low, middle + 1)
+    return low
+
+
+def _whole_number(name: str, value: Any, at_least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = at_least - 1
+    if number < at_least:
+        raise OptionError(f"{name}={value!r}; it must be a whole number, {at_least} or more.")
+    return number
