@@ -1,17 +1,337 @@
-"""Circuits on disk: JSON for the structure, safetensors for the parameters."""
+"""Circuits on disk: one safetensors file whose metadata holds the structure as JSON.
+
+    circuit.save("model.safetensors")
+    circuit = flatpc.load("model.safetensors")
+
+A safetensors file is a length, a JSON header and raw arrays; reading one runs no code. Here
+
+- `__metadata__["flatpc"]` is JSON text: `format`, `version`, `sha256`, `nodes` (children first, as in `Circuit.nodes`);
+- arrays are named by node: `"7.weights"`, `"7.mask"`, `"0.p"`; a node that is tied has none of its own;
+- `sha256` is the digest of the whole file with its own 64 digits written as zeros, so that no byte can change unseen.
+
+One file and not two, because one file can be replaced in a single step: it is written beside its destination, flushed to
+the disk and renamed, and whatever happens the destination holds the old model or the new one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from typing import TYPE_CHECKING
+import re
+import secrets
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields
+from pathlib import Path
+from reprlib import repr as show
+from typing import Any
 
-if TYPE_CHECKING:
-    from flatpc.circuit.circuit import Circuit
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_arrays
+from safetensors.numpy import save as write_arrays
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.families import FAMILIES, Family, family, family_name
+from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
+from flatpc.errors import FileFormatError, FlatpcError
+
+FORMAT = "flatpc circuit"
+VERSION = 1
+# Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
+LARGEST = 1 << 24
+# What safetensors itself is willing to read.
+LARGEST_HEADER = 100_000_000
+_ZEROS = "0" * 64
+_AGAIN = "Restore the file from a copy, or save the model again."
 
 
 def save(circuit: Circuit, path: str | os.PathLike[str]) -> None:
-    raise NotImplementedError
+    """Write `circuit` to the file `path`, replacing in one step what was there.
+
+    Structures that `load` would refuse are refused here already.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise FileFormatError(f"{path} is a folder; give the name of a file, such as {path / 'model.safetensors'}.")
+    if not path.parent.is_dir():
+        raise FileFormatError(f"There is no folder {path.parent} to save into; create it first.")
+    circuit.check_structure()
+    try:
+        _replace(path, _encode(circuit))
+    except _Refused as error:
+        raise FileFormatError(f"Can't save to {path}: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Circuit:
-    raise NotImplementedError
+    """The circuit that `save` wrote to `path`, with the same bits; a `FileFormatError` if it isn't one."""
+    path = Path(path)
+    if not path.exists():
+        raise FileFormatError(f"There is no file {path}; check the name and the folder you are in.")
+    if not path.is_file():
+        raise FileFormatError(f"{path} is not a file; give the name of a file that Circuit.save wrote.")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path} can't be read: {error.strerror}.") from error
+    try:
+        return _decode(data)
+    except FlatpcError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+
+
+class _Refused(FlatpcError):
+    """What is wrong with a file; `load` and `save` add which file."""
+
+
+# ---- bytes --------------------------------------------------------------------------------------------------------
+
+
+def _encode(circuit: Circuit) -> bytes:
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, node in enumerate(circuit.nodes):
+        if isinstance(node, Sum) and node.mask is not None:
+            arrays[f"{i}.mask"] = np.ascontiguousarray(node.mask)
+        if circuit.owners[i] == i and i in circuit.parameters:
+            value = circuit.parameters[i]
+            for name, array in value.items() if isinstance(value, dict) else [("weights", value)]:
+                arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
+    _check_sizes(circuit)
+    nodes = [_node_to_json(node) for node in circuit.nodes]
+    description = {"format": FORMAT, "version": VERSION, "sha256": _ZEROS, "nodes": nodes}
+    text = json.dumps(description, separators=(",", ":"), allow_nan=False)
+    blank = bytearray(write_arrays(arrays, {"flatpc": text}))
+    if int.from_bytes(blank[:8], "little") > LARGEST_HEADER:
+        raise _Refused(f"the description of {len(nodes):,} nodes is larger than a safetensors file can hold.")
+    digest = hashlib.sha256(blank).hexdigest().encode()
+    start = blank.index(_ZEROS.encode())
+    blank[start : start + 64] = digest
+    return bytes(blank)
+
+
+def _decode(data: bytes) -> Circuit:
+    header = _header(data)
+    metadata = header.get("__metadata__")
+    if not isinstance(metadata, dict) or set(metadata) != {"flatpc"} or not isinstance(metadata["flatpc"], str):
+        raise _Refused("this is a safetensors file, but not one that Circuit.save wrote.")
+    description = _mapping(_parse(metadata["flatpc"]), "the description")
+    if description.get("format") != FORMAT:
+        raise _Refused("this is a safetensors file, but not one that Circuit.save wrote.")
+    version = description.get("version")
+    if type(version) is not int or version != VERSION:
+        raise _Refused(
+            f"its format version is {show(version)} and this flatpc reads version {VERSION}. "
+            f"Upgrade flatpc if the file is newer, or save the model again."
+        )
+    _keys(description, {"format", "version", "sha256", "nodes"}, "the description")
+    _check_digest(data, description["sha256"])
+    try:
+        arrays = read_arrays(data)
+    except (SafetensorError, TypeError, ValueError, KeyError) as error:
+        raise _Refused(f"its arrays can't be read ({error}). {_AGAIN}") from None
+    nodes = [_node_from_json(i, node, arrays) for i, node in enumerate(_list(description["nodes"], "nodes"))]
+    return _build(nodes, arrays)
+
+
+def _header(data: bytes) -> Mapping[str, Any]:
+    """The JSON header of a safetensors file."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 10 or data[8:9] != b"{" or length > LARGEST_HEADER:
+        raise _Refused("this is not a model file; give the name of a file that Circuit.save wrote.")
+    if 8 + length > len(data):
+        raise _Refused(f"it ends too early: {len(data):,} bytes, with a header of {length:,}. {_AGAIN}")
+    try:
+        text = data[8 : 8 + length].decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Refused(f"its header is not text. {_AGAIN}") from None
+    return _mapping(_parse(text), "the header")
+
+
+def _check_digest(data: bytes, digest: object) -> None:
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise _Refused(f"its checksum is not 64 hexadecimal digits. {_AGAIN}")
+    start = data.find(digest.encode(), 0, 8 + int.from_bytes(data[:8], "little"))
+    view = memoryview(data)
+    found = hashlib.sha256(view[: max(start, 0)])
+    found.update(_ZEROS.encode())
+    found.update(view[start + 64 :])
+    if start < 0 or found.hexdigest() != digest:
+        raise _Refused(f"it is damaged or cut off: the checksum doesn't fit. {_AGAIN}")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put `data` at `path` so that a crash at any moment leaves the old file or the new one."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    if os.name == "posix":
+        # The rename itself is on the disk once the folder is.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+# ---- nodes --------------------------------------------------------------------------------------------------------
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    if isinstance(node, Input):
+        out: dict[str, Any] = {"kind": "input", "variable": node.variable, "width": node.width}
+        out["family"] = _family_to_json(node.family)
+    elif isinstance(node, Product):
+        return {"kind": node.kind, "children": list(node.children)}
+    elif isinstance(node, Sum):
+        out = {"kind": "sum", "children": list(node.children), "width": node.width}
+        if node.mask is not None:
+            out["mask"] = True
+    else:
+        out = {"kind": "mixture", "children": list(node.children)}
+    if node.tie is not None:
+        out["tie"] = node.tie
+    return out
+
+
+def _node_from_json(i: int, given: object, arrays: dict[str, NDArray[Any]]) -> Node:
+    where = f"node {i}"
+    node = _mapping(given, where)
+    kind = node.get("kind")
+    if kind == "input":
+        _keys(node, {"kind", "variable", "width", "family"}, where, {"tie"})
+        return Input(
+            _int(node, "variable", where), _family_from_json(node["family"], where), _int(node, "width", where), _tie(node)
+        )
+    if kind == "hadamard" or kind == "kronecker":
+        _keys(node, {"kind", "children"}, where)
+        return Product(_children(node, where), kind)
+    if kind == "mixture":
+        _keys(node, {"kind", "children"}, where, {"tie"})
+        return Mixture(_children(node, where), _tie(node))
+    if kind == "sum":
+        _keys(node, {"kind", "children", "width"}, where, {"tie", "mask"})
+        mask = None
+        if "mask" in node:
+            mask = arrays.pop(f"{i}.mask", None)
+            if node["mask"] is not True or mask is None or mask.dtype != np.bool_:
+                raise _Refused(f"{where}: its mask is missing or not of booleans. {_AGAIN}")
+        return Sum(_children(node, where), _int(node, "width", where), mask, _tie(node))
+    raise _Refused(f"{where} is of the unknown kind {show(kind)}; kinds are input, hadamard, kronecker, sum and mixture.")
+
+
+def _family_to_json(of: Family) -> dict[str, Any]:
+    name = family_name(of)
+    if FAMILIES.get(name) is not type(of):
+        raise _Refused(f"the family {of} is not one of {', '.join(sorted(FAMILIES))}, which files can hold.")
+    options = {field.name: getattr(of, field.name) for field in fields(of)}
+    # NumPy's numbers are not JSON.
+    return {"name": name} | {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
+
+
+def _family_from_json(given: object, where: str) -> Family:
+    options = dict(_mapping(given, f"{where}: family"))
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise _Refused(f"{where}: unknown family {show(name)}; families are {', '.join(sorted(FAMILIES))}.")
+    known = {field.name: field.default for field in fields(FAMILIES[name])}
+    _keys(options, set(known), f"{where}: family {name}")
+    for key, default in known.items():
+        value = options[key]
+        if isinstance(default, int):
+            _int(options, key, where)
+        elif type(value) not in (int, float):
+            raise _Refused(f"{where}: {key} is {show(value)}, not a number.")
+    return family(name, **options)
+
+
+def _build(nodes: Sequence[Node], arrays: dict[str, NDArray[Any]]) -> Circuit:
+    """The circuit of `nodes`, whose own checks are those of any circuit, with every array used once."""
+    parameters: dict[int, Any] = {}
+    for i, node in enumerate(nodes):
+        if isinstance(node, Product) or node.tie is not None:
+            continue
+        names = node.family.names if isinstance(node, Input) else ("weights",)
+        own = {}
+        for name in names:
+            array = arrays.pop(f"{i}.{name}", None)
+            if array is None or array.dtype != np.float64:
+                raise _Refused(f"node {i}: the array {i}.{name} is missing or not of float64. {_AGAIN}")
+            own[name] = array
+        parameters[i] = own if isinstance(node, Input) else own["weights"]
+    if arrays:
+        raise _Refused(f"it holds the array {show(next(iter(arrays)))}, which belongs to no node. {_AGAIN}")
+    circuit = Circuit(nodes, parameters)
+    _check_sizes(circuit)
+    return circuit
+
+
+def _check_sizes(circuit: Circuit) -> None:
+    for i, (node, width) in enumerate(zip(circuit.nodes, circuit.widths, strict=True)):
+        categories = node.family.n_categories if isinstance(node, Input) else None
+        if max(width, categories or 0) > LARGEST:
+            raise _Refused(f"node {i}: a size of {max(width, categories or 0)} is beyond what files may name ({LARGEST:,}).")
+
+
+# ---- JSON of the right types --------------------------------------------------------------------------------------
+
+
+def _parse(text: str) -> object:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) < len(pairs):
+            raise _Refused(f"its JSON repeats a key. {_AGAIN}")
+        return out
+
+    def no_constant(name: str) -> None:
+        raise _Refused(f"its JSON holds {name}. {_AGAIN}")
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
+    except _Refused:
+        raise
+    except ValueError:
+        raise _Refused(f"its JSON can't be read. {_AGAIN}") from None
+    except RecursionError:
+        raise _Refused("its JSON is nested too deeply to be a model's.") from None
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _Refused(f"{where} is missing or not a JSON object. {_AGAIN}")
+    return value
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Refused(f"{where} is missing or not a JSON list. {_AGAIN}")
+    return value
+
+
+def _keys(value: Mapping[str, Any], required: set[str], where: str, optional: Set[str] = frozenset()) -> None:
+    if not required <= set(value) <= required | optional:
+        raise _Refused(f"{where} should have the keys {', '.join(sorted(required))}, not {show(sorted(value))}. {_AGAIN}")
+
+
+def _int(value: Mapping[str, Any], key: str, where: str) -> int:
+    number = value[key]
+    if type(number) is not int or not 0 <= number <= LARGEST:
+        raise _Refused(f"{where}: {key} is {show(number)}, not a whole number from 0 to {LARGEST:,}.")
+    return number
+
+
+def _tie(node: Mapping[str, Any]) -> int | None:
+    return _int(node, "tie", "a tied node") if "tie" in node else None
+
+
+def _children(node: Mapping[str, Any], where: str) -> tuple[int, ...]:
+    children = _list(node["children"], f"{where}: children")
+    if not all(type(c) is int for c in children):
+        raise _Refused(f"{where}: its children are not all whole numbers. {_AGAIN}")
+    return tuple(children)
