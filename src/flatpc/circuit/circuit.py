@@ -16,6 +16,7 @@ from flatpc.circuit.initialize import k_means, random_simplex
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import (
     check_order,
+    check_supports,
     compute_scopes,
     compute_widths,
     decomposability_error,
@@ -63,6 +64,7 @@ class Circuit:
     ) -> None:
         self.nodes: tuple[Node, ...] = tuple(nodes)
         check_order(self.nodes)
+        check_supports(self.nodes)
         self.widths: tuple[int, ...] = tuple(compute_widths(self.nodes))
         self.scopes: tuple[int, ...] = tuple(compute_scopes(self.nodes))
         self._check_root()
@@ -230,6 +232,7 @@ class Circuit:
     def with_parameters(self, parameters: Mapping[int, Any]) -> Circuit:
         """The same structure with other parameters; nodes left out keep theirs."""
         complete = {i: self.parameters[i] for i in self.parameters if self.owners[i] == i}
+        self._check_indices(parameters)
         complete.update(parameters)
         return self._replace(_freeze(self._checked(complete), self.owners))
 
@@ -269,11 +272,16 @@ class Circuit:
                 out[i] = random_simplex(self.weight_shape(i), rng, scheme, mask)
         return out
 
+    def _check_indices(self, parameters: Mapping[int, Any]) -> None:
+        if not isinstance(parameters, Mapping):
+            raise ParameterError(f"Parameters are a dict from node index to arrays, not a {type(parameters).__name__}.")
+        for i in parameters:
+            if not isinstance(i, int | np.integer) or not 0 <= i < len(self.nodes) or isinstance(self.nodes[i], Product):
+                raise ParameterError(f"Parameters were given for node {i!r}, which has none.")
+
     def _checked(self, parameters: Mapping[int, Any]) -> dict[int, NodeParameters]:
         """Parameters of the owners, as float64 arrays, or an error that says what is wrong with them."""
-        for i in parameters:
-            if not 0 <= i < len(self.nodes) or isinstance(self.nodes[i], Product):
-                raise ParameterError(f"Parameters were given for node {i}, which has none.")
+        self._check_indices(parameters)
         out: dict[int, NodeParameters] = {}
         for i, node in enumerate(self.nodes):
             if isinstance(node, Product):
@@ -358,7 +366,7 @@ class Circuit:
         return queries.flows(self, X, missing, engine=engine, dtype=dtype)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the circuit to a folder of JSON and safetensors; `flatpc.load` reads it back bit for bit."""
+        """Write the circuit to one safetensors file; `flatpc.load` reads it back bit for bit."""
         from flatpc.circuit.files import save
 
         save(self, path)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,6 +106,11 @@ def _check_probability(p: Array, where: str) -> None:
         raise ParameterError(f"{where}: p holds {bad:g}; probabilities lie between 0 and 1.")
 
 
+def _check_count(family: Categorical | Indicator | Binomial, rule: str) -> None:
+    if not isinstance(family.n, int | np.integer) or family.n < 1:
+        raise OptionError(f"{type(family).__name__}(n={family.n!r}): n is a whole number, and {rule}.")
+
+
 def _ratio(numerator: Array, denominator: Array, otherwise: Array) -> Array:
     out = np.array(otherwise, dtype=np.float64)
     np.divide(numerator, denominator, out=out, where=denominator > 0)
@@ -194,8 +199,7 @@ class Categorical(_Finite):
     names: ClassVar[tuple[str, ...]] = ("p",)
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise OptionError(f"Categorical(n={self.n}): a categorical variable has at least one value.")
+        _check_count(self, "a categorical variable has at least one value")
 
     @property
     def n_categories(self) -> int:
@@ -233,6 +237,9 @@ class Indicator(_Finite):
     names: ClassVar[tuple[str, ...]] = ("value",)
     learnable: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        _check_count(self, "the variable has at least one value")
+
     @property
     def n_categories(self) -> int:
         return self.n
@@ -261,8 +268,8 @@ class Gaussian(Family):
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not self.min_variance > 0:
-            raise OptionError(f"Gaussian(min_variance={self.min_variance}): the variance floor must be positive.")
+        if not 0 < self.min_variance < math.inf:
+            raise OptionError(f"Gaussian(min_variance={self.min_variance}): the variance floor must be positive and finite.")
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         if not np.isfinite(parameters["mean"]).all():
@@ -279,7 +286,7 @@ class Gaussian(Family):
         mean, variance = parameters["mean"], parameters["variance"]
         with np.errstate(over="ignore"):
             z = (value[:, None] - mean) ** 2 / variance
-        return np.where(seen[:, None], -0.5 * (z + np.log(2 * math.pi * variance)), 0.0)
+        return np.where(seen[:, None], -0.5 * (z + np.log(variance) + math.log(2 * math.pi)), 0.0)
 
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
         # Deviations from the current mean, so that large means don't cancel.
@@ -327,8 +334,7 @@ class Binomial(Family):
     names: ClassVar[tuple[str, ...]] = ("p",)
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise OptionError(f"Binomial(n={self.n}): there must be at least one trial.")
+        _check_count(self, "there must be at least one trial")
 
     @property
     def n_categories(self) -> int:
@@ -381,8 +387,8 @@ class Poisson(Family):
     names: ClassVar[tuple[str, ...]] = ("rate",)
 
     def __post_init__(self) -> None:
-        if not self.min_rate > 0:
-            raise OptionError(f"Poisson(min_rate={self.min_rate}): the floor of the rates must be positive.")
+        if not 0 < self.min_rate < math.inf:
+            raise OptionError(f"Poisson(min_rate={self.min_rate}): the floor of the rates must be positive and finite.")
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         rate = parameters["rate"]
@@ -430,7 +436,7 @@ def _count_and_sum(x: Array, flow: Array) -> Statistics:
     return {"count": flow.sum(axis=0), "sum": value @ flow}
 
 
-_BY_NAME: dict[str, type[Family]] = {
+FAMILIES: dict[str, type[Family]] = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,
     "gaussian": Gaussian,
@@ -444,9 +450,14 @@ def family(name: str | Family, **options: Any) -> Family:
     """A family by its name: `family("categorical", n=3)`. A family is returned as it is."""
     if isinstance(name, Family):
         return name
-    if name not in _BY_NAME:
-        raise OptionError(f"Unknown family {name!r}; choose one of {', '.join(sorted(_BY_NAME))}.")
-    return _BY_NAME[name](**options)
+    if name not in FAMILIES:
+        raise OptionError(f"Unknown family {name!r}; choose one of {', '.join(sorted(FAMILIES))}.")
+    made = FAMILIES[name]
+    known = [option.name for option in fields(made)]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise OptionError(f"The family {name!r} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}.")
+    return made(**options)
 
 
 def family_name(of: Family) -> str:

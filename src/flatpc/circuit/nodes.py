@@ -5,6 +5,8 @@ Nodes refer to their children by index into the circuit's tuple of nodes; childr
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,8 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.families import Family
+from flatpc.errors import StructureError
 
 Kind = Literal["hadamard", "kronecker"]
+
+
+def _whole(node: object, *names: str) -> None:
+    """Turn the named fields into Python ints, which don't overflow as scopes do with NumPy's."""
+    for name in names:
+        value = getattr(node, name)
+        if value is None and name == "tie":
+            continue
+        try:
+            object.__setattr__(node, name, operator.index(value))
+        except TypeError:
+            raise StructureError(f"{type(node).__name__}: {name}={value!r}; it must be a whole number.") from None
+
+
+def _whole_children(node: Product | Sum | Mixture) -> None:
+    children: Iterable[int] = node.children
+    try:
+        object.__setattr__(node, "children", tuple(operator.index(c) for c in children))
+    except TypeError:
+        raise StructureError(f"{type(node).__name__}: children={children!r}; give a tuple of indices of nodes.") from None
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,9 @@ class Input:
     width: int = 1
     tie: int | None = None
 
+    def __post_init__(self) -> None:
+        _whole(self, "variable", "width", "tie")
+
 
 @dataclass(frozen=True)
 class Product:
@@ -40,7 +66,7 @@ class Product:
     kind: Kind = "hadamard"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+        _whole_children(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +82,8 @@ class Sum:
     tie: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+        _whole_children(self)
+        _whole(self, "width", "tie")
         if self.mask is not None:
             mask = np.array(self.mask, dtype=bool)
             mask.flags.writeable = False
@@ -82,7 +109,8 @@ class Mixture:
     tie: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", tuple(int(c) for c in self.children))
+        _whole_children(self)
+        _whole(self, "tie")
 
 
 Node = Input | Product | Sum | Mixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -184,9 +185,9 @@ class _Supports:
         return self._meet_by_enumeration(a, b)
 
     def _meet_by_enumeration(self, a: tuple[int, int], b: tuple[int, int]) -> bool:
-        variables = list(variables_in(self.circuit.scopes[a[0]]))
+        variables = list(variables_in(self.circuit.scopes[a[0]] | self.circuit.scopes[b[0]]))
         sizes = [self.circuit.families[v].n_categories for v in variables]
-        if any(n is None for n in sizes) or int(np.prod([n or 1 for n in sizes], dtype=np.float64)) > _ENUMERABLE:
+        if any(n is None for n in sizes) or math.prod(n or 1 for n in sizes) > _ENUMERABLE:
             return True
         grid = np.array(list(itertools.product(*(range(n or 1) for n in sizes))))
         values = dict(zip(variables, grid.T, strict=True))

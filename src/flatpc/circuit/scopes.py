@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from flatpc.circuit.families import Family
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 from flatpc.errors import DecomposabilityError, ShapeError, SmoothnessError, StructureError
+
+# Far more units than any memory holds; stopping here keeps widths from growing into numbers too long to print.
+_MOST_UNITS = 1 << 40
 
 
 def variables_in(scope: int) -> Iterator[int]:
@@ -33,6 +37,7 @@ def check_order(nodes: Sequence[Node]) -> None:
     """Raise unless every child comes before its parent, which also rules out cycles."""
     if not nodes:
         raise StructureError("A circuit needs at least one node.")
+    n_inputs = sum(isinstance(node, Input) for node in nodes)
     for i, node in enumerate(nodes):
         if not isinstance(node, Input | Product | Sum | Mixture):
             raise StructureError(f"Node {i} is a {type(node).__name__}; nodes are Input, Product, Sum or Mixture.")
@@ -48,12 +53,35 @@ def check_order(nodes: Sequence[Node]) -> None:
         if isinstance(node, Input):
             if node.variable < 0:
                 raise StructureError(f"Node {i}: variable {node.variable} is negative; variables count from 0.")
+            if node.variable >= n_inputs:
+                raise StructureError(
+                    f"Node {i}: variable {node.variable}, but there are only {n_inputs} inputs; "
+                    f"number the variables 0, 1, 2, ... without gaps."
+                )
+            if not isinstance(node.family, Family):
+                raise StructureError(f"Node {i}: family={node.family!r}; give a family, such as flatpc.Bernoulli().")
             if node.width < 1:
                 raise StructureError(f"Node {i}: an Input has at least one unit, not width={node.width}.")
         if isinstance(node, Sum) and node.width < 1:
             raise StructureError(f"Node {i}: a Sum has at least one unit, not width={node.width}.")
         if isinstance(node, Product) and node.kind not in ("hadamard", "kronecker"):
             raise StructureError(f"Node {i}: kind={node.kind!r}; a product is 'hadamard' or 'kronecker'.")
+
+
+def check_supports(nodes: Sequence[Node]) -> None:
+    """Raise unless all inputs over a variable agree on the values it can take."""
+    first: dict[int, int] = {}
+    for i, node in enumerate(nodes):
+        if isinstance(node, Input):
+            j = first.setdefault(node.variable, i)
+            other = nodes[j]
+            assert isinstance(other, Input)
+            a, b = other.family, node.family
+            if (a.discrete, a.n_categories) != (b.discrete, b.n_categories):
+                raise StructureError(
+                    f"Nodes {j} and {i} are inputs over variable {node.variable} with the families {a} and {b}, which differ in "
+                    f"the values they allow; give all inputs over a variable the same values."
+                )
 
 
 def compute_widths(nodes: Sequence[Node]) -> list[int]:
@@ -68,6 +96,11 @@ def compute_widths(nodes: Sequence[Node]) -> list[int]:
             total = 1
             for k in w:
                 total *= k
+                if total > _MOST_UNITS:
+                    raise StructureError(
+                        f"Node {i} (Product): a kronecker product of {len(node.children)} children has more than "
+                        f"{_MOST_UNITS:,} units; put a Sum between, or use a hadamard product."
+                    )
             widths.append(total)
             continue
         if len(set(w)) > 1:
