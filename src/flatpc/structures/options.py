@@ -1,0 +1,92 @@
+"""Options that several structures share: whole numbers with a lower bound, the family of each variable, the seed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.families import Binomial, Categorical, Family, Indicator
+from flatpc.circuit.families import family as family_by_name
+from flatpc.circuit.nodes import Node
+from flatpc.circuit.rows import read_table
+from flatpc.errors import MissingValueError, OptionError
+
+Array = NDArray[np.float64]
+FamilyLike = str | Family | Sequence[str | Family]
+
+# These need a number of values or trials, which only data can tell when a name is all that is given.
+_SIZED = {"categorical": Categorical, "binomial": Binomial, "indicator": Indicator}
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """`value` as an int, or an error if it is not a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise OptionError(f"{name}={value!r}; give a whole number of at least {least}.") from None
+    if number < least:
+        raise OptionError(f"{name}={number}; it must be at least {least}.")
+    return number
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise unless `smoothing` is a finite number of rows, zero or more."""
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise OptionError(f"smoothing={smoothing}; it counts rows added to the data, so it is 0 or a positive number.")
+
+
+def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
+    """The rows, NaN where missing, and the family of each column, with every value checked against it.
+
+    A family given by name is fitted to the column: `"categorical"` takes as many values as the column shows, and at
+    least two. Every column must have a value that is not missing.
+    """
+    rows, names = read_table(X)
+    families = []
+    for v, given in enumerate(_one_each(family, rows.shape[1])):
+        column = rows[:, v]
+        if np.isnan(column).all():
+            raise MissingValueError(f"{names[v]} has only missing values, so nothing can be learnt about it; drop the column.")
+        families.append(_sized(given, column) if isinstance(given, str) else given)
+        families[-1].check(column, names[v])
+    return rows, families
+
+
+def resolve_families(family: FamilyLike, n_variables: int) -> list[Family]:
+    """The family of each variable where there is no data to look at."""
+    out = []
+    for given in _one_each(family, n_variables):
+        if given in _SIZED:
+            kind = _SIZED[str(given)].__name__
+            raise OptionError(f"family={given!r} leaves open how many values a variable has; give fp.{kind}(n=...) instead.")
+        out.append(family_by_name(given))
+    return out
+
+
+def random_circuit(nodes: Sequence[Node], seed: int) -> Circuit:
+    """The nodes with random parameters by seed."""
+    seed = whole_number("seed", seed, 0)
+    circuit = Circuit(nodes)
+    # A new circuit has the parameters of seed 0; drawing millions of them again would double the time.
+    return circuit if seed == 0 else circuit.randomize(seed)
+
+
+def _one_each(family: FamilyLike, n_variables: int) -> list[str | Family]:
+    if isinstance(family, str | Family):
+        return [family] * n_variables
+    if len(family) != n_variables:
+        raise OptionError(f"There are {n_variables} variables but {len(family)} families; give one for each, or one for all.")
+    return list(family)
+
+
+def _sized(name: str, column: Array) -> Family:
+    if name not in _SIZED:
+        return family_by_name(name)
+    # A negative or fractional value gets a family all the same, whose check then names it.
+    largest = max(int(np.nanmax(column)), 1)
+    return family_by_name(name, n=largest if name == "binomial" else largest + 1)
