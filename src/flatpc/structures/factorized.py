@@ -1,0 +1,46 @@
+"""Independent variables, each with the distribution that fits its column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input, Node, Product
+from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
+
+
+def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
+    """p(x) = Π_v p_v(x_v), fitted to the rows.
+
+    >>> circuit = factorized([[0, 1], [1, 1]], smoothing=0.0)
+    >>> circuit.parameters[0]["p"].tolist(), circuit.parameters[1]["p"].tolist()
+    ([0.5], [1.0])
+
+    Parameters
+    ----------
+    X
+        Rows; NaN is a missing value, left out of its column's fit.
+    family
+        A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as
+        the column shows.
+    smoothing
+        A number of further observations of every variable, spread evenly over its values (Bernoulli, Categorical,
+        Binomial; other families are fitted by maximum likelihood).
+    """
+    check_smoothing(smoothing)
+    rows, families = read_columns(X, family)
+    nodes: list[Node] = []
+    parameters = {}
+    ones = np.ones((len(rows), 1))
+    for v, kind in enumerate(families):
+        fitted = kind.initialize(1, np.random.default_rng(0), "uniform")
+        # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
+        for _ in range(2):
+            fitted = kind.update(fitted, kind.statistics(fitted, rows[:, v], ones), smoothing)
+        parameters[v] = fitted
+        nodes.append(Input(v, kind))
+    if len(nodes) > 1:
+        nodes.append(Product(tuple(range(len(nodes)))))
+    return Circuit(nodes, parameters)
