@@ -1,1 +1,11 @@
-"""To be filled."""
+"""Ways to get a circuit: from data, at random, on a grid, along a sequence, or written down."""
+
+from flatpc.structures.chow_liu import chow_liu
+from flatpc.structures.factorized import factorized
+from flatpc.structures.from_edges import from_edges
+from flatpc.structures.hclt import hclt
+from flatpc.structures.hmm import hmm
+from flatpc.structures.poon_domingos import poon_domingos
+from flatpc.structures.rat_spn import rat_spn
+
+__all__ = ["chow_liu", "factorized", "from_edges", "hclt", "hmm", "poon_domingos", "rat_spn"]
