@@ -329,11 +329,13 @@ class Circuit:
 
         return queries.log_prob(self, X, missing, engine=engine, dtype=dtype)
 
-    def conditional_log_prob(self, X: Any, given: Any, *, engine: str = "auto", dtype: str = "float64") -> Any:
+    def conditional_log_prob(
+        self, X: Any, given: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64"
+    ) -> Any:
         """Log p(x_rest | x_given); see `flatpc.queries.conditional_log_prob`."""
         from flatpc import queries
 
-        return queries.conditional_log_prob(self, X, given, engine=engine, dtype=dtype)
+        return queries.conditional_log_prob(self, X, given, missing, engine=engine, dtype=dtype)
 
     def sample(self, n: int = 1, seed: int = 0, given: Any = None) -> Any:
         """Draw rows, conditional on `given` where it is not NaN; see `flatpc.queries.sample`."""
