@@ -1,0 +1,61 @@
+"""A circuit's values, written from `circuit.nodes` and `circuit.parameters` alone, in the log domain, one node at a time."""
+
+import itertools
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom, norm, poisson
+
+import flatpc as fp
+
+
+def log_values(circuit, X):
+    """For each node `[N, K]`: the logarithm of every unit's value; NaN in X is a missing value."""
+    X = np.asarray(X, dtype=np.float64)
+    values = []
+    for i, node in enumerate(circuit.nodes):
+        with np.errstate(divide="ignore"):
+            if isinstance(node, fp.Input):
+                value = _log_density(node.family, circuit.parameters[i], X[:, node.variable])
+            elif isinstance(node, fp.Product) and node.kind == "hadamard":
+                value = sum(values[c] for c in node.children)
+            elif isinstance(node, fp.Product):
+                value = values[node.children[0]]
+                for c in node.children[1:]:
+                    value = (value[:, :, None] + values[c][:, None, :]).reshape(len(X), -1)
+            elif isinstance(node, fp.Sum):
+                below = np.concatenate([values[c] for c in node.children], axis=1)
+                value = np.stack([logsumexp(below, axis=1, b=row) for row in circuit.parameters[i]], axis=1)
+            else:
+                below = np.stack([values[c] for c in node.children], axis=2)
+                value = logsumexp(below, axis=2, b=circuit.parameters[i])
+        values.append(value)
+    return values
+
+
+def log_prob(circuit, X):
+    """`[N]`: the logarithm of the root's value."""
+    return log_values(circuit, X)[-1][:, 0]
+
+
+def assignments(circuit):
+    """All joint values of a circuit's variables, which are discrete and finite."""
+    return np.array(list(itertools.product(*(range(family.n_categories) for family in circuit.families))), dtype=np.float64)
+
+
+def _log_density(family, parameters, x):
+    seen = ~np.isnan(x)
+    x = np.where(seen, x, 0)[:, None]
+    if isinstance(family, fp.Bernoulli):
+        value = np.where(x == 1, np.log(parameters["p"]), np.log(1 - parameters["p"]))
+    elif isinstance(family, fp.Categorical):
+        value = np.log(parameters["p"].T[x[:, 0].astype(int)])
+    elif isinstance(family, fp.Indicator):
+        value = np.where(x == parameters["value"], 0.0, -np.inf)
+    elif isinstance(family, fp.Gaussian):
+        value = norm.logpdf(x, parameters["mean"], np.sqrt(parameters["variance"]))
+    elif isinstance(family, fp.Binomial):
+        value = binom.logpmf(x, family.n, parameters["p"])
+    else:
+        value = poisson.logpmf(x, parameters["rate"])
+    return np.where(seen[:, None], value, 0.0)
