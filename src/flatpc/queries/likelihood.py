@@ -82,11 +82,11 @@ def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine
 def _differentiable_log_prob(circuit: Circuit, X: Any, hidden: Mask | None, dtype: str) -> Any:
     import torch
 
-    from flatpc.engine.torch_engine import TorchCircuit
+    from flatpc.engine.torch_circuit import TorchCircuit
 
     if hidden is not None:
         X = X.masked_fill(torch.from_numpy(hidden).to(X.device), torch.nan)
-    return TorchCircuit(circuit, dtype=check_dtype(dtype), device=X.device)(X)
+    return TorchCircuit(circuit, getattr(torch, check_dtype(dtype)), X.device).log_prob(X)
 
 
 def _wants_gradient(X: Any) -> bool:

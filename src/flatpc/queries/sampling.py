@@ -37,7 +37,7 @@ def sample(circuit: Circuit, n: int = 1, seed: int = 0, given: Any = None) -> An
         for block in row_blocks(n, _BYTES_PER_VISIT * len(circuit.nodes)):
             _draw(circuit, out[block], None, None, rng)
         return out
-    one = np.ndim(given) == 1
+    one = _is_row(given)
     table = given if not one else given[None] if is_torch(given) else np.asarray(given)[None]
     rows = read_rows(circuit, table, missing="marginalize")
     completed = np.repeat(rows[None], n, axis=0)
@@ -102,6 +102,13 @@ def _draw_edges(weights: Array, which: Indices, rng: np.random.Generator) -> Ind
         high = np.where(above, middle, high)
         low = np.where(above, low, middle + 1)
     return low
+
+
+def _is_row(given: Any) -> bool:
+    try:
+        return np.ndim(given) == 1
+    except ValueError:  # Rows of different lengths; reading them says so.
+        return False
 
 
 def _whole_number(name: str, value: Any, at_least: int) -> int:
