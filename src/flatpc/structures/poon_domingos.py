@@ -91,7 +91,7 @@ def _all_cuts(whole: Rectangle, deltas: Sequence[float]) -> dict[Rectangle, list
 def _cuts(rectangle: Rectangle, delta: float) -> list[tuple[Rectangle, Rectangle]]:
     out = []
     for axis, (first, last) in enumerate(rectangle):
-        points = (math.floor(i * delta) for i in range(math.ceil(first / delta), math.ceil(last / delta) + 1))
+        points = (math.floor(i * delta) for i in range(math.ceil(first / delta), math.ceil(last / delta)))
         for point in points:
             if first < point < last:
                 left = (*rectangle[:axis], (first, point), *rectangle[axis + 1 :])
