@@ -1,0 +1,208 @@
+"""The same passes in the log domain, one row at a time, in float64: slow, and right whatever the evidence.
+
+Serves the few rows whose children contradict each other so strongly that the linear domain lost the entries that matter,
+and whoever needs the logarithm of every unit's value. All quantities of a circuit are non-negative, so values and adjoints
+both have logarithms; zero is `-inf`.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from flatpc.engine._kernels.forward import log_density
+
+_TABLE, _FORMULA, _HADAMARD, _KRONECKER, _DENSE_SUM, _SCALAR_SUM, _MIXTURE, _JOIN = range(8)
+_TINY = 1e-280
+
+
+@njit(cache=True)
+def _log(x):
+    return math.log(x) if x > 0 else -np.inf
+
+
+@njit(cache=True)
+def _log_add(a, b):
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
+
+
+@njit(cache=True)
+def _top(l, start, n):
+    top = -np.inf
+    for j in range(n):
+        top = max(top, l[start + j])
+    return top
+
+
+@njit(cache=True)
+def values_of_row(P, W, T, x, unit_ptr, l):
+    """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]."""
+    for s in range(len(P.kind)):
+        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
+        first, last = P.child_ptr[s], P.child_ptr[s + 1]
+        if kind == _TABLE or kind == _FORMULA:
+            value = x[P.variable[s]]
+            for j in range(k):
+                if value != value:
+                    l[at + j] = 0.0
+                elif kind == _TABLE:
+                    l[at + j] = _log(T[P.table[s] + np.int64(value) * P.stride[s] + j])
+                else:
+                    l[at + j] = log_density(
+                        P.formula[s], P.categories[s], value, T[P.table[s] + j], T[P.table[s] + P.stride[s] + j]
+                    )
+        elif kind == _HADAMARD:
+            for j in range(k):
+                l[at + j] = 0.0
+                for q in range(first, last):
+                    l[at + j] += l[unit_ptr[P.child[q]] + j]
+        elif kind == _KRONECKER:
+            a, b = P.child[first], P.child[first + 1]
+            for i in range(P.width[a]):
+                for j in range(P.width[b]):
+                    l[at + i * P.width[b] + j] = l[unit_ptr[a] + i] + l[unit_ptr[b] + j]
+        elif kind == _JOIN:
+            n = at
+            for q in range(first, last):
+                c = P.child[q]
+                for j in range(P.width[c]):
+                    l[n] = l[unit_ptr[c] + j]
+                    n += 1
+        elif kind == _DENSE_SUM:
+            c = P.child[first]
+            below, n_in, stride = unit_ptr[c], P.width[c], P.stride[c]
+            top = _top(l, below, n_in)
+            p = np.empty(n_in)
+            for j in range(n_in):
+                p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
+            for n in range(k):
+                w = P.weight[s] + n * stride
+                total = 0.0
+                for j in range(n_in):
+                    total += W[w + j] * p[j]
+                if total > _TINY:
+                    l[at + n] = math.log(total) + top
+                else:
+                    out = -np.inf
+                    for j in range(n_in):
+                        out = _log_add(out, _log(W[w + j]) + l[below + j])
+                    l[at + n] = out
+        else:
+            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+            for j in range(k):
+                out = -np.inf
+                for q in range(first, last):
+                    out = _log_add(out, _log(W[P.weight[s] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
+                l[at + j] = out
+
+
+@njit(cache=True)
+def _product_of_others(P, l, unit_ptr, s, skip, j):
+    out = 0.0
+    for q in range(P.child_ptr[s], P.child_ptr[s + 1]):
+        if q != skip:
+            out += l[unit_ptr[P.child[q]] + j]
+    return out
+
+
+@njit(cache=True)
+def adjoints_of_row(P, W, unit_ptr, l, d):
+    """Fill d with the logarithm of every unit's adjoint, ∂ log p(x) / ∂ value; flow is exp(l + d).
+
+    Adjoints are exact for units of value zero too: a product's other factors are multiplied, never divided out.
+    """
+    n_steps = len(P.kind)
+    d[:] = -np.inf
+    d[unit_ptr[n_steps - 1]] = -l[unit_ptr[n_steps - 1]]
+    for s in range(n_steps - 1, -1, -1):
+        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
+        first, last = P.child_ptr[s], P.child_ptr[s + 1]
+        if kind == _HADAMARD:
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    if d[at + j] > -np.inf:
+                        if l[at + j] > -np.inf:
+                            others = l[at + j] - l[c + j]
+                        else:
+                            others = _product_of_others(P, l, unit_ptr, s, q, j)
+                        d[c + j] = _log_add(d[c + j], d[at + j] + others)
+        elif kind == _KRONECKER:
+            a, b = P.child[first], P.child[first + 1]
+            for i in range(P.width[a]):
+                for j in range(P.width[b]):
+                    here = d[at + i * P.width[b] + j]
+                    if here > -np.inf:
+                        d[unit_ptr[a] + i] = _log_add(d[unit_ptr[a] + i], here + l[unit_ptr[b] + j])
+                        d[unit_ptr[b] + j] = _log_add(d[unit_ptr[b] + j], here + l[unit_ptr[a] + i])
+        elif kind == _JOIN:
+            n = at
+            for q in range(first, last):
+                c = P.child[q]
+                for j in range(P.width[c]):
+                    d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], d[n])
+                    n += 1
+        elif kind == _DENSE_SUM:
+            c = P.child[first]
+            stride = P.stride[c]
+            top = _top(d, at, k)
+            if top == -np.inf:
+                continue
+            g = np.empty(k)
+            for n in range(k):
+                g[n] = math.exp(d[at + n] - top)
+            for j in range(P.width[c]):
+                total = 0.0
+                for n in range(k):
+                    total += g[n] * W[P.weight[s] + n * stride + j]
+                if total > _TINY:
+                    out = math.log(total) + top
+                else:
+                    out = -np.inf
+                    for n in range(k):
+                        out = _log_add(out, d[at + n] + _log(W[P.weight[s] + n * stride + j]))
+                d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
+        elif kind == _SCALAR_SUM or kind == _MIXTURE:
+            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    if d[at + j] > -np.inf:
+                        d[c + j] = _log_add(d[c + j], d[at + j] + _log(W[P.weight[s] + (q - first) * step + j]))
+
+
+@njit(cache=True)
+def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
+    """Add one row's gradients of the weights to FL and its input statistics to ST, the row counting `weight` times."""
+    for s in range(len(P.kind)):
+        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
+        first, last = P.child_ptr[s], P.child_ptr[s + 1]
+        if kind == _DENSE_SUM:
+            c = P.child[first]
+            for n in range(k):
+                if d[at + n] > -np.inf:
+                    for j in range(P.width[c]):
+                        FL[P.weight[s] + n * P.stride[c] + j] += weight * math.exp(l[unit_ptr[c] + j] + d[at + n])
+        elif kind == _SCALAR_SUM or kind == _MIXTURE:
+            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    FL[P.weight[s] + (q - first) * step + j] += weight * math.exp(l[c + j] + d[at + j])
+        elif kind == _TABLE or kind == _FORMULA:
+            value = x[P.variable[s]]
+            if value != value:
+                continue
+            table, stride = P.table[s], P.stride[s]
+            for j in range(k):
+                f = weight * math.exp(l[at + j] + d[at + j])
+                if kind == _TABLE:
+                    ST[table + np.int64(value) * stride + j] += f
+                elif f > 0:
+                    deviation = value - T[table + j] if P.formula[s] == 0 else value
+                    ST[table + j] += f
+                    ST[table + stride + j] += f * deviation
+                    if P.formula[s] == 0:
+                        ST[table + 2 * stride + j] += f * deviation * deviation

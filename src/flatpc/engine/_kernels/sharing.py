@@ -1,0 +1,95 @@
+"""Which rows agree inside a scope: ids of distinct sub-rows, once per data set and once per batch."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, boundscheck=False)
+def _renumber(left, right, n_right, out):
+    """out[r]: number, in order of first occurrence, of the pair (left[r], right[r]); returns how many pairs there are."""
+    n = len(left)
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    mask = size - 1
+    keys = np.empty(size, np.int64)
+    number = np.full(size, -1, np.int32)
+    count = 0
+    for r in range(n):
+        key = np.int64(left[r]) * n_right + right[r]
+        slot = ((key * np.int64(-7046029254386353131)) >> 20) & mask
+        while number[slot] >= 0 and keys[slot] != key:
+            slot = (slot + 1) & mask
+        if number[slot] < 0:
+            number[slot] = count
+            keys[slot] = key
+            count += 1
+        out[r] = number[slot]
+    return count
+
+
+@njit(cache=True, boundscheck=False)
+def number_sub_rows(codes, n_codes, part_ptr, part, ids, count):
+    """ids[s, r]: which of scope s's distinct sub-rows row r has; numbered in order of first occurrence."""
+    n = codes.shape[1]
+    for s in range(len(part_ptr) - 1):
+        first = part[part_ptr[s]]
+        if first < 0:
+            v = -1 - first
+            for r in range(n):
+                ids[s, r] = codes[v, r]
+            count[s] = n_codes[v]
+            continue
+        for r in range(n):
+            ids[s, r] = ids[first, r]
+        count[s] = count[first]
+        for q in range(part_ptr[s] + 1, part_ptr[s + 1]):
+            other = part[q]
+            if count[s] == n:  # already all different: numbered 0, 1, 2, ...
+                break
+            if count[other] == n:
+                for r in range(n):
+                    ids[s, r] = r
+                count[s] = n
+            else:
+                count[s] = _renumber(ids[s], ids[other], count[other], ids[s])
+
+
+@njit(cache=True, boundscheck=False)
+def plan_batch(ids, rows, offset, number, where, representative, count):
+    """Number the sub-rows of one batch.
+
+    where[s, b]: number of batch row b's sub-row in scope s; representative[s, u]: a batch row that has sub-row u.
+    `number` is scratch of -1, one entry per distinct sub-row of the data set, and is left as it was found.
+    """
+    n_batch = len(rows)
+    for s in range(ids.shape[0]):
+        found = 0
+        base = offset[s]
+        of_row = ids[s]
+        for b in range(n_batch):
+            slot = base + of_row[rows[b]]
+            u = number[slot]
+            if u < 0:
+                u = found
+                number[slot] = u
+                representative[s, u] = b
+                found += 1
+            where[s, b] = u
+        count[s] = found
+        for u in range(found):
+            number[base + of_row[rows[representative[s, u]]]] = -1
+
+
+@njit(cache=True, boundscheck=False)
+def plan_whole(ids, where, representative, count):
+    """The same for a batch that is the whole of `ids`, whose numbering already is in order of first occurrence."""
+    for s in range(ids.shape[0]):
+        found = 0
+        for b in range(ids.shape[1]):
+            u = ids[s, b]
+            where[s, b] = u
+            if u == found:
+                representative[s, u] = b
+                found += 1
+        count[s] = found

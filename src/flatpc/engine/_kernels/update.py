@@ -1,0 +1,144 @@
+"""The M-step of one sum unit: new weights from the flows of its edges. One family of functions, chosen by number.
+
+With F the flow of an edge, K the number of edges and Σθ = 1:
+
+| update | θ is the solution of | multiplier λ |
+|---|---|---|
+| `PLAIN` | θ ∝ F + pseudocount / K | |
+| `QUADRATIC` | λθ² - Fθ - μF = 0 | 1, then renormalised |
+| `CUBIC` | λθ³ - Fθ² - 2μF² = 0 | 1, then renormalised |
+| `QUADRATIC_EXACT`, `CUBIC_EXACT` | the same | the one with Σθ = 1 |
+
+The pseudocount is added to F first. Then θ_new = (1 - α) θ_old + α θ.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from flatpc.engine._kernels.dense import FAST
+
+PLAIN, QUADRATIC, CUBIC, QUADRATIC_EXACT, CUBIC_EXACT = range(5)
+
+
+@njit(cache=True)
+def cubic_root(f, mu, lam):
+    """The one positive root of λθ³ - fθ² - 2μf² = 0.
+
+    Substituting θ = (f/λ)·t gives t³ - t² = 2μλ²/f =: r, whose positive root is at least 1; Newton from above converges
+    without overshooting, because the left side is convex and increasing there.
+    """
+    if f <= 0:
+        return 0.0
+    r = 2.0 * mu * lam * lam / f
+    t = 1.0 + r if r < 1.0 else 1.0 + r ** (1.0 / 3.0)
+    for _ in range(60):
+        step = (t * t * (t - 1.0) - r) / (t * (3.0 * t - 2.0))
+        t -= step
+        if abs(step) <= 1e-16 * t:
+            break
+    return f / lam * t
+
+
+@njit(cache=True)
+def _solve(f, mu, lam, cubic):
+    if cubic:
+        return cubic_root(f, mu, lam)
+    return (f + math.sqrt(f * f + 4.0 * lam * mu * f)) / (2.0 * lam)
+
+
+@njit(cache=True)
+def exact_multiplier(flow, mu, cubic):
+    """The λ with Σ_c θ_c(λ) = 1; θ falls as λ grows, so bisection in log λ is safe and Newton steps make it quick."""
+    total = 0.0
+    for f in flow:
+        total += f
+    if total <= 0:
+        return 1.0
+    # Without penalty λ = ΣF; the penalty only raises it.
+    lo, hi = total, total
+    while True:
+        mass = 0.0
+        for f in flow:
+            mass += _solve(float(f), mu, hi, cubic)
+        if mass <= 1.0:
+            break
+        lo = hi
+        hi *= 2.0 * mass
+    for _ in range(200):
+        lam = math.sqrt(lo * hi)
+        mass, slope = 0.0, 0.0
+        for f in flow:
+            x = float(f)
+            if x <= 0:
+                continue
+            th = _solve(x, mu, lam, cubic)
+            mass += th
+            # dθ/dλ from differentiating the equation that θ solves
+            if cubic:
+                slope -= th * th / (3.0 * lam * th - 2.0 * x)
+            else:
+                slope -= th * th / (2.0 * lam * th - x)
+        if mass > 1.0:
+            lo = lam
+        else:
+            hi = lam
+        newton = lam - (mass - 1.0) / slope
+        if lo < newton < hi:
+            # squeeze the bracket around the Newton point
+            mass = 0.0
+            for f in flow:
+                mass += _solve(float(f), mu, newton, cubic)
+            if mass > 1.0:
+                lo = newton
+            else:
+                hi = newton
+            if abs(mass - 1.0) <= 1e-15:
+                return newton
+        if hi - lo <= 4e-16 * hi:
+            break
+    return hi
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def update_row(kind, flow, weight, allowed, k, mu, pseudocount, alpha):
+    """Replace weight[:k]; `flow` is overwritten. `allowed` is empty, or 0 where an edge is masked away."""
+    one = weight.dtype.type(1)
+    if pseudocount > 0:
+        n = k
+        if len(allowed):
+            n = 0
+            for c in range(k):
+                n += allowed[c]
+        extra = weight.dtype.type(pseudocount / n)
+        if len(allowed):
+            for c in range(k):
+                flow[c] += extra * allowed[c]
+        else:
+            for c in range(k):
+                flow[c] += extra
+    if mu <= 0:
+        kind = PLAIN
+    if kind == QUADRATIC:
+        m = weight.dtype.type(4 * mu)
+        for c in range(k):
+            f = flow[c]
+            flow[c] = f + np.sqrt(f * f + m * f)
+    elif kind == CUBIC:
+        for c in range(k):
+            flow[c] = cubic_root(float(flow[c]), mu, 1.0)
+    elif kind != PLAIN:
+        cubic = kind == CUBIC_EXACT
+        lam = exact_multiplier(flow[:k], mu, cubic)
+        for c in range(k):
+            if flow[c] > 0:
+                flow[c] = _solve(float(flow[c]), mu, lam, cubic)
+    total = weight.dtype.type(0)
+    for c in range(k):
+        total += flow[c]
+    if total > 0:
+        rate = weight.dtype.type(alpha)
+        scale = rate / total
+        for c in range(k):
+            weight[c] = (one - rate) * weight[c] + scale * flow[c]

@@ -1,0 +1,299 @@
+"""A circuit's structure as flat arrays, the form in which native code walks it.
+
+Nodes become **steps**. Two things differ from nodes: a Sum always has one child (several children, or a child that others
+use as well, are first copied side by side by a `JOIN` step), except that a scalar Sum of scalar children keeps them as they
+are (`SCALAR_SUM`), which makes irregular scalar circuits cheap. A product that only feeds one dense sum is computed in
+the same breath as that sum (`inline`), while its values are in cache.
+
+Widths of eight and more are padded to a multiple of eight, so that rows start on vector boundaries.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator, Poisson
+from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Ints = NDArray[np.int64]
+
+TABLE, FORMULA, HADAMARD, KRONECKER, DENSE_SUM, SCALAR_SUM, MIXTURE, JOIN = range(8)
+GAUSSIAN, BINOMIAL, POISSON = range(3)
+
+
+def padded(width: int) -> int:
+    """The stride of a row of `width` units."""
+    return width if width < 8 else -(-width // 8) * 8
+
+
+class Arrays(NamedTuple):
+    """What kernels read. Per step unless stated; `*_ptr` arrays have one entry more and delimit ranges."""
+
+    kind: Ints
+    width: Ints
+    stride: Ints
+    """Distance between a step's rows: `padded(width)`."""
+    scope: Ints
+    """Index of the step's scope among the distinct scopes."""
+    child_ptr: Ints
+    child: Ints
+    parent_ptr: Ints
+    parent: Ints
+    position: Ints
+    """With `parent`: which child of that parent the step is."""
+    weight: Ints
+    """Where the step's weights start in the flat array of weights (DENSE_SUM, SCALAR_SUM, MIXTURE)."""
+    table: Ints
+    """Where an input's table or parameters start in the flat array of input parameters."""
+    variable: Ints
+    categories: Ints
+    """Rows of a TABLE input; for a BINOMIAL input the number of trials."""
+    formula: Ints
+    """GAUSSIAN, BINOMIAL or POISSON for a FORMULA input."""
+    inlined: Ints
+    """For a DENSE_SUM the product that it computes itself, else -1."""
+    task_ptr: Ints
+    """Per level: its range of `task`. Level l uses only steps of lower levels."""
+    task: Ints
+    """Steps in the order of evaluation, inlined products left out."""
+    alone: Ints
+    """1 for a DENSE_SUM that is the only user of its weights, which may then be updated during the backward pass."""
+    owner_ptr: Ints
+    """Per weight block: its range of `owner_step`."""
+    owner_step: Ints
+    """Steps that use the block, in order: one unless parameters are tied."""
+    input_ptr: Ints
+    """Per input block: its range of `input_step`."""
+    input_step: Ints
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled structure; parameters are packed separately (`packing.py`), so it is shared by all circuits of one structure."""
+
+    arrays: Arrays
+    step_of: Ints
+    """Node index -> step."""
+    scopes: tuple[tuple[int, ...], ...]
+    """Per distinct scope the scopes it is put together from; a single variable v is `(-1 - v,)`. Parts come first."""
+    weight_blocks: dict[int, tuple[int, tuple[int, ...]]]
+    """Owning node -> (offset, shape in memory) of its weights: `[width, stride of the child]`, a MIXTURE's transposed."""
+    input_blocks: dict[int, tuple[int, tuple[int, ...]]]
+    """Owning Input -> (offset, shape in memory) of its table `[categories, stride]` or parameters `[3, stride]`;
+    statistics have the same layout."""
+    n_weights: int
+    n_inputs: int
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.arrays.kind)
+
+
+def compile_circuit(circuit: Circuit) -> Program:
+    """The circuit's program, kept with the circuit and with every circuit made from it by replacing parameters."""
+    cached = circuit.__dict__.get("_program")
+    if cached is None:
+        circuit.check_structure()
+        cached = _Compiler(circuit).program()
+        circuit.__dict__["_program"] = cached
+    return cached  # type: ignore[no-any-return]
+
+
+def _formula(family: Family) -> int:
+    if isinstance(family, Gaussian):
+        return GAUSSIAN
+    return BINOMIAL if isinstance(family, Binomial) else POISSON
+
+
+class _Compiler:
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit = circuit
+        self.kind: list[int] = []
+        self.width: list[int] = []
+        self.children: list[tuple[int, ...]] = []
+        self.scope: list[int] = []
+        self.node: list[int] = []
+        """Step -> node that it computes; -1 for a step in between."""
+        self.scope_index: dict[int, int] = {}
+        self.scope_parts: list[tuple[int, ...]] = []
+        self.scope_bits: list[int] = []
+
+    def program(self) -> Program:
+        c = self.circuit
+        uses = [0] * len(c.nodes)
+        for node in c.nodes:
+            if not isinstance(node, Input):
+                for child in node.children:
+                    uses[child] += 1
+        step_of = np.empty(len(c.nodes), np.int64)
+        for i, node in enumerate(c.nodes):
+            step_of[i] = self._add_node(i, step_of, uses)
+        weight_blocks, n_weights = self._weight_blocks(step_of)
+        input_blocks, n_inputs = self._input_blocks(step_of)
+        arrays = self._arrays(weight_blocks, input_blocks)
+        return Program(
+            arrays, step_of, tuple(self.scope_parts), weight_blocks, input_blocks, n_weights, n_inputs
+        )
+
+    # ---- steps ----------------------------------------------------------------------------------------------------
+
+    def _add_node(self, i: int, step_of: Ints, uses: list[int]) -> int:
+        c = self.circuit
+        node, width = c.nodes[i], c.widths[i]
+        if isinstance(node, Input):
+            table = isinstance(node.family, Bernoulli | Categorical | Indicator)
+            return self._add(TABLE if table else FORMULA, width, (), self._single(node.variable), i)
+        children = tuple(int(step_of[child]) for child in node.children)
+        if isinstance(node, Product):
+            if node.kind == "hadamard" or len(children) == 1:
+                return self._add(HADAMARD, width, children, self._union(children), i)
+            # Two factors at a time, from the left, as numpy.kron nests.
+            left = children[0]
+            for right in children[1:]:
+                pair = (left, right)
+                left = self._add(KRONECKER, self.width[left] * self.width[right], pair, self._union(pair), -1)
+            self.node[left] = i
+            return left
+        scope = self.scope[children[0]]
+        if isinstance(node, Mixture):
+            return self._add(MIXTURE, width, children, scope, i)
+        if width == 1 and all(self.width[s] == 1 for s in children):
+            return self._add(SCALAR_SUM, 1, children, scope, i)
+        if len(children) > 1 or uses[node.children[0]] > 1:
+            total = sum(self.width[s] for s in children)
+            children = (self._add(JOIN, total, children, scope, -1),)
+        return self._add(DENSE_SUM, width, children, scope, i)
+
+    def _add(self, kind: int, width: int, children: tuple[int, ...], scope: int, node: int) -> int:
+        self.kind.append(kind)
+        self.width.append(width)
+        self.children.append(children)
+        self.scope.append(scope)
+        self.node.append(node)
+        return len(self.kind) - 1
+
+    def _single(self, variable: int) -> int:
+        return self._scope(1 << variable, (-1 - variable,))
+
+    def _union(self, steps: tuple[int, ...]) -> int:
+        bits = 0
+        for s in steps:
+            bits |= self.scope_bits[self.scope[s]]
+        return self._scope(bits, tuple(self.scope[s] for s in steps))
+
+    def _scope(self, bits: int, parts: tuple[int, ...]) -> int:
+        if bits not in self.scope_index:
+            self.scope_index[bits] = len(self.scope_parts)
+            self.scope_parts.append(parts)
+            self.scope_bits.append(bits)
+        return self.scope_index[bits]
+
+    # ---- where parameters lie -------------------------------------------------------------------------------------
+
+    def _weight_blocks(self, step_of: Ints) -> tuple[dict[int, tuple[int, tuple[int, ...]]], int]:
+        blocks: dict[int, tuple[int, tuple[int, ...]]] = {}
+        offset = 0
+        for i, node in enumerate(self.circuit.nodes):
+            if not isinstance(node, Sum | Mixture) or self.circuit.owners[i] != i:
+                continue
+            s = int(step_of[i])
+            if self.kind[s] == DENSE_SUM:
+                shape: tuple[int, ...] = (self.width[s], padded(self.width[self.children[s][0]]))
+            elif self.kind[s] == SCALAR_SUM:
+                shape = (len(self.children[s]),)
+            else:
+                shape = (len(self.children[s]), padded(self.width[s]))
+            blocks[i] = offset, shape
+            offset += int(np.prod(shape))
+        return blocks, offset
+
+    def _input_blocks(self, step_of: Ints) -> tuple[dict[int, tuple[int, tuple[int, ...]]], int]:
+        blocks: dict[int, tuple[int, tuple[int, ...]]] = {}
+        offset = 0
+        for i, node in enumerate(self.circuit.nodes):
+            if not isinstance(node, Input) or self.circuit.owners[i] != i:
+                continue
+            rows = node.family.n_categories if self.kind[int(step_of[i])] == TABLE else 3
+            assert rows is not None
+            blocks[i] = offset, (rows, padded(node.width))
+            offset += rows * padded(node.width)
+        return blocks, offset
+
+    # ---- order ----------------------------------------------------------------------------------------------------
+
+    def _arrays(
+        self, weight_blocks: dict[int, tuple[int, tuple[int, ...]]], input_blocks: dict[int, tuple[int, tuple[int, ...]]]
+    ) -> Arrays:
+        n = len(self.kind)
+        owners, nodes = self.circuit.owners, self.circuit.nodes
+        parents: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        for s, children in enumerate(self.children):
+            for position, child in enumerate(children):
+                parents[child].append((s, position))
+        inlined = np.full(n, -1, np.int64)
+        hidden = np.zeros(n, bool)
+        for s, kind in enumerate(self.kind):
+            if kind == DENSE_SUM and self.kind[self.children[s][0]] == HADAMARD:
+                inlined[s] = self.children[s][0]
+                hidden[inlined[s]] = True
+        level = np.zeros(n, np.int64)
+        for s, children in enumerate(self.children):
+            if children:
+                below = max(level[child] for child in children)
+                level[s] = below if inlined[s] >= 0 else below + 1
+        weight, table = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+        variable, categories, formula = (np.full(n, -1, np.int64) for _ in range(3))
+        users: dict[int, list[int]] = defaultdict(list)
+        for s, i in enumerate(self.node):
+            if i < 0:
+                continue
+            node = nodes[i]
+            if owners[i] in weight_blocks:
+                weight[s] = weight_blocks[owners[i]][0]
+                users[owners[i]].append(s)
+            elif isinstance(node, Input):
+                table[s] = input_blocks[owners[i]][0]
+                users[owners[i]].append(s)
+                variable[s] = node.variable
+                categories[s] = input_blocks[owners[i]][1][0]
+                if self.kind[s] == FORMULA:
+                    formula[s] = _formula(node.family)
+                    categories[s] = node.family.n if isinstance(node.family, Binomial) else 0
+        task = np.flatnonzero(~hidden)
+        task = task[np.argsort(level[task], kind="stable")]
+        return Arrays(
+            kind=np.array(self.kind, np.int64),
+            width=np.array(self.width, np.int64),
+            stride=np.array([padded(k) for k in self.width], np.int64),
+            scope=np.array(self.scope, np.int64),
+            child_ptr=_pointers([len(x) for x in self.children]),
+            child=np.array([x for xs in self.children for x in xs], np.int64),
+            parent_ptr=_pointers([len(x) for x in parents]),
+            parent=np.array([s for xs in parents for s, _ in xs], np.int64),
+            position=np.array([p for xs in parents for _, p in xs], np.int64),
+            weight=weight,
+            table=table,
+            variable=variable,
+            categories=categories,
+            formula=formula,
+            inlined=inlined,
+            task_ptr=_pointers(np.bincount(level[task])),
+            task=task,
+            alone=np.array([k == DENSE_SUM and len(users[owners[i]]) == 1 for k, i in zip(self.kind, self.node, strict=True)], np.int64),
+            owner_ptr=_pointers([len(users[i]) for i in weight_blocks]),
+            owner_step=np.array([s for i in weight_blocks for s in users[i]], np.int64),
+            input_ptr=_pointers([len(users[i]) for i in input_blocks]),
+            input_step=np.array([s for i in input_blocks for s in users[i]], np.int64),
+        )
+
+
+def _pointers(counts: list[int] | Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
