@@ -1,0 +1,51 @@
+# Every target makes the environment it needs: all that must be there is Python 3.11 or newer, and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# BLAS threads of several test processes would fight for the cores.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test lint bench docs clean
+
+help:
+	@echo "make demo    learn a small circuit, ask it questions, save a picture"
+	@echo "make test    run all tests"
+	@echo "make lint    ruff, formatting, mypy --strict"
+	@echo "make bench   print speed ratios"
+	@echo "make docs    build the documentation into docs/_build"
+	@echo "make clean   remove what these commands made, except the environment $(VENV)"
+
+demo: $(VENV)/installed
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+bench: $(VENV)/installed
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/installed-docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+clean:
+	rm -rf docs/_build demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests examples -name __pycache__ -type d -exec rm -rf {} +
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) > /dev/null || { echo "There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "flatpc needs Python 3.11 or newer, and $(PYTHON) is `$(PYTHON) --version`. Name another: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
