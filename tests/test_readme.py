@@ -1,0 +1,76 @@
+"""What the project says of itself is true: its examples run, its demo draws, and importing it is light."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON_BLOCK.search(page.read_text())], ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page, in order, as one program in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    text = page.read_text()
+    for block in PYTHON_BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1))
+        # Blank lines before the block make a traceback point at the page's own line.
+        exec(compile("\n" * line + block.group(1), str(page), "exec"), names)
+
+
+def test_the_readme_has_an_example() -> None:
+    assert PYTHON_BLOCK.search((PROJECT / "README.md").read_text())
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_demo_draws(tmp_path: Path) -> None:
+    said = run([str(PROJECT / "examples" / "demo.py")], tmp_path)
+    assert "pictures.png" in said
+    assert (tmp_path / "demo" / "pictures.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "demo" / "model.safetensors").exists()
+
+
+def test_importing_is_light(tmp_path: Path) -> None:
+    """The heavy libraries are imported when first needed: torch alone takes seconds."""
+    heavy = {"torch", "numba", "matplotlib", "pandas", "polars", "rich"}
+    loaded = run(["-c", "import flatpc, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"], tmp_path)
+    assert heavy & set(loaded.split()) == set()
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    import flatpc
+
+    assert all(hasattr(flatpc, name) for name in flatpc.__all__)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="make and bash")
+def test_make_says_when_python_is_too_old(tmp_path: Path) -> None:
+    """A stand-in for an old Python fails the version check; make stops there and says what to do."""
+    old = tmp_path / "python-old"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.1"\nexit 1\n')
+    old.chmod(0o755)
+    command = ["make", "-C", str(PROJECT), f"PYTHON={old}", f"VENV={tmp_path}/venv", "lint"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "needs Python 3.11 or newer" in done.stdout
+    assert "Python 3.8.1" in done.stdout
+    assert not (tmp_path / "venv").exists()
