@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+from scipy.stats import chisquare
 
 import flatpc as fp
 from tests.oracles.evaluate import assignments, log_prob
@@ -105,6 +106,7 @@ class Joint:
 
     def __init__(self, circuit):
         self.X = assignments(circuit)
+        self.X.flags.writeable = False
         self.p = np.exp(log_prob(circuit, self.X))
 
     def given(self, row):
@@ -126,3 +128,19 @@ def evidence(circuit, n=12, seed=0):
     X[rng.random(X.shape) < 0.5] = np.nan
     X[0] = np.nan
     return X
+
+
+def assert_distributed(samples, X, p, level=1e-4):
+    """Chi-square of counts of the assignments X against p; the rarest are pooled."""
+    code = {tuple(row): j for j, row in enumerate(X)}
+    counts = np.bincount([code[tuple(row)] for row in samples], minlength=len(X))
+    assert counts[p == 0].sum() == 0, "an impossible assignment was drawn"
+    counts, p = counts[p > 0], p[p > 0]
+    if len(p) == 1:
+        return
+    order = np.argsort(p)
+    expected, counts = (p * len(samples))[order], counts[order]
+    # The rarest ones together, as many as it takes to expect 5.
+    first = int(np.searchsorted(np.cumsum(expected), 5))
+    groups = np.maximum(np.arange(len(p)) - first, 0)
+    assert chisquare(np.bincount(groups, counts), np.bincount(groups, expected)).pvalue > level

@@ -4,30 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import chisquare, kstest, norm
+from scipy.stats import kstest, norm
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
-from tests.queries.cases import BUILD, case, evidence, joint
+from tests.queries.cases import BUILD, assert_distributed, case, evidence, joint
 
 LEVEL = 1e-4
 N = 20_000
-
-
-def assert_distributed(samples, X, p):
-    """Chi-square of counts of the assignments X against p; the rarest are pooled."""
-    code = {tuple(row): j for j, row in enumerate(X)}
-    counts = np.bincount([code[tuple(row)] for row in samples], minlength=len(X))
-    assert counts[p == 0].sum() == 0, "an impossible assignment was drawn"
-    counts, p = counts[p > 0], p[p > 0]
-    if len(p) == 1:
-        return
-    order = np.argsort(p)
-    expected, counts = (p * len(samples))[order], counts[order]
-    # The rarest ones together, as many as it takes to expect 5.
-    first = int(np.searchsorted(np.cumsum(expected), 5))
-    groups = np.maximum(np.arange(len(p)) - first, 0)
-    assert chisquare(np.bincount(groups, counts), np.bincount(groups, expected)).pvalue > LEVEL
 
 
 @pytest.mark.parametrize("name", BUILD)
