@@ -42,7 +42,7 @@ class TorchEngine:
     def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
         run = _Run(circuit, dtype, self.device)
         totals = _Totals(run)
-        count = torch.ones(len(X), dtype=torch.float64) if weights is None else torch.from_numpy(np.array(weights, np.float64))
+        count = torch.ones(len(X), dtype=torch.float64) if weights is None else torch.tensor(weights, dtype=torch.float64)
         log_prob = [run.pass_flows(rows, count[at].to(self.device), totals)[0] for at, rows in run.blocks(X)]
         sums, inputs = totals.by_owner()
         return Flows(np.concatenate([_numpy(l) for l in log_prob]), sums, inputs)
@@ -85,7 +85,7 @@ class _Run:
         size = max(1, _BLOCK_BYTES // (4 * units * self.net.dtype.itemsize))
         for start in range(0, len(X), size):
             at = slice(start, min(start + size, len(X)))
-            yield at, torch.from_numpy(np.ascontiguousarray(X[at], dtype=np.float64)).to(self.net.device)
+            yield at, torch.tensor(X[at], dtype=torch.float64, device=self.net.device)
 
     def by_node(self, blocks: list[list[Tensor]]) -> list[Array]:
         """Groups' tensors `[n, B, K]`, block by block, as one array `[N, K]` for each node."""

@@ -87,7 +87,7 @@ def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]
     tiny = torch.finfo(dtype).tiny
     lost = (positive & (below < math.log(tiny))).any(-1)
     entries = mantissa * torch.exp(below.clamp(max=_LARGEST))
-    return entries.to(dtype), top, torch.where(possible, lost * tiny, -torch.inf)
+    return entries.to(dtype), top, torch.where(possible, lost.double() * tiny, -torch.inf)
 
 
 def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow: Tensor) -> dict[str, Tensor]:
