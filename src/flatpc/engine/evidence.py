@@ -1,7 +1,7 @@
 """Evidence: rows seen through the circuit's scopes.
 
 The value of a node depends only on the evidence inside its scope, so each node is evaluated once per distinct sub-row of a
-batch. Which rows agree inside which scope is worked out once per data set (`Evidence`) and looked up per batch (`Batch`).
+batch. Which rows agree inside which scope is worked out once per data set (`Evidence`) and looked up per batch (`Plan`).
 A missing value is one more symbol of its variable; a continuous variable has as many symbols as rows, and then nothing
 above it is shared.
 """
@@ -9,12 +9,12 @@ above it is shared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.engine._kernels import layout, sharing
+from flatpc.engine._kernels import columns, items, sharing
+from flatpc.engine._kernels.columns import Batch
 from flatpc.engine.program import Program
 
 Array = NDArray[np.float64]
@@ -23,23 +23,17 @@ MAX_TABLE_BYTES = 1 << 29
 """Data sets whose table of sub-row ids would be larger than this are numbered batch by batch."""
 
 
-class Batch(NamedTuple):
-    """A batch as kernels read it. `B` rows, `S` scopes."""
+@dataclass(frozen=True)
+class Plan:
+    """How a batch of rows is evaluated."""
 
-    X: Array
-    """All rows of the data set `[N, D]`."""
-    rows: NDArray[np.int64]
-    """`[B]`: which of them are in the batch."""
-    where: NDArray[np.int32]
-    """`[S, B]`: number of a row's sub-row."""
-    representative: NDArray[np.int32]
-    """`[S, B]`: a batch row that has the sub-row of this number."""
-    count: NDArray[np.int64]
-    """`[S]`: distinct sub-rows."""
-    value_ptr: NDArray[np.int64]
-    """Per step: where its values `[count, stride]` start."""
-    row_ptr: NDArray[np.int64]
-    """Per step: where its per-row numbers (scales, losses) start."""
+    batch: Batch
+    n_values: int
+    """Numbers in all steps' values together."""
+    n_rows: int
+    """Distinct sub-rows, added up over steps."""
+    distinct: NDArray[np.int32]
+    """`[B]`: which of the distinct whole rows a row is."""
 
 
 class Evidence:
@@ -67,23 +61,22 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.X)
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
+    def plan(self, rows: NDArray[np.int64]) -> Plan:
         """Plan the evaluation of some rows."""
         n_scopes = len(self.program.scopes)
-        shape = (n_scopes, len(rows))
-        where, representative = np.empty(shape, np.int32), np.empty(shape, np.int32)
+        share = np.empty((2, n_scopes, len(rows)), np.int32)
         count = np.empty(n_scopes, np.int64)
         if not self.share:
-            where[:] = representative[:] = np.arange(len(rows), dtype=np.int32)
+            share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
         elif self._ids is not None:
-            sharing.plan_batch(self._ids, rows, self._offset, self._number_of, where, representative, count)
+            sharing.plan_batch(self._ids, rows, self._offset, self._number_of, share[0], share[1], count)
         else:
             ids, _ = self._number(*_symbols(self.X[rows]))
-            sharing.plan_whole(ids, where, representative, count)
-        arrays = self.program.arrays
-        value_ptr, row_ptr = layout.pointers(arrays.scope, arrays.stride, count)
-        return Batch(self.X, rows, where, representative, count, value_ptr, row_ptr)
+            sharing.plan_whole(ids, share[0], share[1], count)
+        at = np.empty((self.program.n_steps, columns.N_PLACES), np.int64)
+        n_values, n_rows = items.places(self.program.structure.steps, count, at)
+        return Plan(Batch(self.X, rows, share, at), n_values, n_rows, share[0, self.program.root_scope])
 
     def _number(self, codes: NDArray[np.int32], n_codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         n_scopes = len(self.program.scopes)
@@ -98,5 +91,5 @@ def _symbols(X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     codes = np.empty(X.shape[::-1], np.int32)
     n_codes = np.empty(X.shape[1], np.int64)
     for v in range(X.shape[1]):
-        n_codes[v] = layout.symbols(np.ascontiguousarray(X[:, v]), codes[v])
+        n_codes[v] = sharing.symbols(np.ascontiguousarray(X[:, v]), codes[v])
     return codes, n_codes

@@ -31,9 +31,7 @@ class NumbaEngine:
         return evaluator.flows(Evidence(evaluator.program, X), weights)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        evaluator = Evaluator(circuit, dtype)
-        return evaluator.unit_values(Evidence(evaluator.program, X, share=False))
+        return Evaluator(circuit, dtype).unit_values(X)
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        evaluator = Evaluator(circuit, dtype)
-        return evaluator.unit_flows(Evidence(evaluator.program, X, share=False))
+        return Evaluator(circuit, dtype).unit_flows(X)

@@ -78,7 +78,8 @@ def pack_inputs(circuit: Circuit, program: Program) -> Array:
     out = np.zeros(program.n_inputs)
     for i, (offset, shape) in program.input_blocks.items():
         node, parameters = circuit.nodes[i], circuit.parameters[i]
-        assert isinstance(node, Input) and isinstance(parameters, dict)
+        assert isinstance(node, Input)
+        assert isinstance(parameters, dict)
         block = out[offset : offset + shape[0] * shape[1]].reshape(shape)
         if isinstance(node.family, _Finite):
             block[:, : node.width] = node.family.table(parameters).T

@@ -12,21 +12,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator, Poisson
+from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.engine._kernels import columns
+from flatpc.engine._kernels.columns import (
+    BINOMIAL,
+    DENSE_SUM,
+    FORMULA_INPUT,
+    GAUSSIAN,
+    HADAMARD,
+    JOIN,
+    KRONECKER,
+    MIXTURE,
+    POISSON,
+    SCALAR_SUM,
+    TABLE_INPUT,
+    Structure,
+)
+from flatpc.engine._kernels.passes import Owners
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Ints = NDArray[np.int64]
-
-TABLE, FORMULA, HADAMARD, KRONECKER, DENSE_SUM, SCALAR_SUM, MIXTURE, JOIN = range(8)
-GAUSSIAN, BINOMIAL, POISSON = range(3)
+Blocks = dict[int, tuple[int, tuple[int, ...]]]
 
 
 def padded(width: int) -> int:
@@ -34,67 +49,40 @@ def padded(width: int) -> int:
     return width if width < 8 else -(-width // 8) * 8
 
 
-class Arrays(NamedTuple):
-    """What kernels read. Per step unless stated; `*_ptr` arrays have one entry more and delimit ranges."""
-
-    kind: Ints
-    width: Ints
-    stride: Ints
-    """Distance between a step's rows: `padded(width)`."""
-    scope: Ints
-    """Index of the step's scope among the distinct scopes."""
-    child_ptr: Ints
-    child: Ints
-    parent_ptr: Ints
-    parent: Ints
-    position: Ints
-    """With `parent`: which child of that parent the step is."""
-    weight: Ints
-    """Where the step's weights start in the flat array of weights (DENSE_SUM, SCALAR_SUM, MIXTURE)."""
-    table: Ints
-    """Where an input's table or parameters start in the flat array of input parameters."""
-    variable: Ints
-    categories: Ints
-    """Rows of a TABLE input; for a BINOMIAL input the number of trials."""
-    formula: Ints
-    """GAUSSIAN, BINOMIAL or POISSON for a FORMULA input."""
-    inlined: Ints
-    """For a DENSE_SUM the product that it computes itself, else -1."""
-    task_ptr: Ints
-    """Per level: its range of `task`. Level l uses only steps of lower levels."""
-    task: Ints
-    """Steps in the order of evaluation, inlined products left out."""
-    alone: Ints
-    """1 for a DENSE_SUM that is the only user of its weights, which may then be updated during the backward pass."""
-    owner_ptr: Ints
-    """Per weight block: its range of `owner_step`."""
-    owner_step: Ints
-    """Steps that use the block, in order: one unless parameters are tied."""
-    input_ptr: Ints
-    """Per input block: its range of `input_step`."""
-    input_step: Ints
-
-
 @dataclass(frozen=True)
 class Program:
     """A compiled structure; parameters are packed separately (`packing.py`), so it is shared by all circuits of one structure."""
 
-    arrays: Arrays
+    structure: Structure
+    owners: Owners
+    task_ptr: Ints
+    """Per level: its range of `task`. Level l uses only steps of lower levels."""
+    task: Ints
+    """Steps in the order of evaluation, inlined products left out."""
     step_of: Ints
     """Node index -> step."""
     scopes: tuple[tuple[int, ...], ...]
     """Per distinct scope the scopes it is put together from; a single variable v is `(-1 - v,)`. Parts come first."""
-    weight_blocks: dict[int, tuple[int, tuple[int, ...]]]
+    weight_blocks: Blocks
     """Owning node -> (offset, shape in memory) of its weights: `[width, stride of the child]`, a MIXTURE's transposed."""
-    input_blocks: dict[int, tuple[int, tuple[int, ...]]]
+    input_blocks: Blocks
     """Owning Input -> (offset, shape in memory) of its table `[categories, stride]` or parameters `[3, stride]`;
     statistics have the same layout."""
     n_weights: int
     n_inputs: int
 
+    @cached_property
+    def has_shared_weights(self) -> bool:
+        """Whether some weights are tied or don't belong to a dense sum, so that a fused pass leaves them to the end."""
+        return not self.structure.steps[self.owners.weight_step, columns.ALONE].all()
+
+    @property
+    def root_scope(self) -> int:
+        return int(self.structure.steps[-1, columns.SCOPE])
+
     @property
     def n_steps(self) -> int:
-        return len(self.arrays.kind)
+        return len(self.structure.steps)
 
 
 def compile_circuit(circuit: Circuit) -> Program:
@@ -134,14 +122,13 @@ class _Compiler:
                 for child in node.children:
                     uses[child] += 1
         step_of = np.empty(len(c.nodes), np.int64)
-        for i, node in enumerate(c.nodes):
+        for i in range(len(c.nodes)):
             step_of[i] = self._add_node(i, step_of, uses)
         weight_blocks, n_weights = self._weight_blocks(step_of)
         input_blocks, n_inputs = self._input_blocks(step_of)
-        arrays = self._arrays(weight_blocks, input_blocks)
-        return Program(
-            arrays, step_of, tuple(self.scope_parts), weight_blocks, input_blocks, n_weights, n_inputs
-        )
+        structure, owners, task_ptr, task = self._flat(weight_blocks, input_blocks)
+        scopes = tuple(self.scope_parts)
+        return Program(structure, owners, task_ptr, task, step_of, scopes, weight_blocks, input_blocks, n_weights, n_inputs)
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +137,7 @@ class _Compiler:
         node, width = c.nodes[i], c.widths[i]
         if isinstance(node, Input):
             table = isinstance(node.family, Bernoulli | Categorical | Indicator)
-            return self._add(TABLE if table else FORMULA, width, (), self._single(node.variable), i)
+            return self._add(TABLE_INPUT if table else FORMULA_INPUT, width, (), self._single(node.variable), i)
         children = tuple(int(step_of[child]) for child in node.children)
         if isinstance(node, Product):
             if node.kind == "hadamard" or len(children) == 1:
@@ -198,8 +185,8 @@ class _Compiler:
 
     # ---- where parameters lie -------------------------------------------------------------------------------------
 
-    def _weight_blocks(self, step_of: Ints) -> tuple[dict[int, tuple[int, tuple[int, ...]]], int]:
-        blocks: dict[int, tuple[int, tuple[int, ...]]] = {}
+    def _weight_blocks(self, step_of: Ints) -> tuple[Blocks, int]:
+        blocks: Blocks = {}
         offset = 0
         for i, node in enumerate(self.circuit.nodes):
             if not isinstance(node, Sum | Mixture) or self.circuit.owners[i] != i:
@@ -215,13 +202,13 @@ class _Compiler:
             offset += int(np.prod(shape))
         return blocks, offset
 
-    def _input_blocks(self, step_of: Ints) -> tuple[dict[int, tuple[int, tuple[int, ...]]], int]:
-        blocks: dict[int, tuple[int, tuple[int, ...]]] = {}
+    def _input_blocks(self, step_of: Ints) -> tuple[Blocks, int]:
+        blocks: Blocks = {}
         offset = 0
         for i, node in enumerate(self.circuit.nodes):
             if not isinstance(node, Input) or self.circuit.owners[i] != i:
                 continue
-            rows = node.family.n_categories if self.kind[int(step_of[i])] == TABLE else 3
+            rows = node.family.n_categories if self.kind[int(step_of[i])] == TABLE_INPUT else 3
             assert rows is not None
             blocks[i] = offset, (rows, padded(node.width))
             offset += rows * padded(node.width)
@@ -229,70 +216,65 @@ class _Compiler:
 
     # ---- order ----------------------------------------------------------------------------------------------------
 
-    def _arrays(
-        self, weight_blocks: dict[int, tuple[int, tuple[int, ...]]], input_blocks: dict[int, tuple[int, tuple[int, ...]]]
-    ) -> Arrays:
+    def _flat(self, weight_blocks: Blocks, input_blocks: Blocks) -> tuple[Structure, Owners, Ints, Ints]:
         n = len(self.kind)
         owners, nodes = self.circuit.owners, self.circuit.nodes
         parents: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         for s, children in enumerate(self.children):
             for position, child in enumerate(children):
                 parents[child].append((s, position))
-        inlined = np.full(n, -1, np.int64)
-        hidden = np.zeros(n, bool)
+        steps = np.full((n, columns.N_COLUMNS), -1, np.int64)
+        steps[:, columns.KIND] = self.kind
+        steps[:, columns.WIDTH] = self.width
+        steps[:, columns.STRIDE] = [padded(k) for k in self.width]
+        steps[:, columns.SCOPE] = self.scope
+        child_ptr, parent_ptr = _pointers([len(x) for x in self.children]), _pointers([len(x) for x in parents])
+        steps[:, columns.CHILD], steps[:, columns.CHILD_END] = child_ptr[:-1], child_ptr[1:]
+        steps[:, columns.PARENT], steps[:, columns.PARENT_END] = parent_ptr[:-1], parent_ptr[1:]
+        users: dict[int, list[int]] = defaultdict(list)
+        for s, i in enumerate(self.node):
+            if i < 0 or isinstance(nodes[i], Product):
+                continue
+            users[owners[i]].append(s)
+            node = nodes[i]
+            if not isinstance(node, Input):
+                steps[s, columns.WEIGHT] = weight_blocks[owners[i]][0]
+                continue
+            steps[s, columns.TABLE], (rows, _) = input_blocks[owners[i]]
+            steps[s, columns.VARIABLE] = node.variable
+            steps[s, columns.CATEGORIES] = node.family.n if isinstance(node.family, Binomial) else rows
+            steps[s, columns.FORMULA] = _formula(node.family)
+        for i in weight_blocks:
+            for s in users[i]:
+                steps[s, columns.ALONE] = self.kind[s] == DENSE_SUM and len(users[i]) == 1
+        steps[:, columns.ALONE] = steps[:, columns.ALONE] == 1
         for s, kind in enumerate(self.kind):
             if kind == DENSE_SUM and self.kind[self.children[s][0]] == HADAMARD:
-                inlined[s] = self.children[s][0]
-                hidden[inlined[s]] = True
-        level = np.zeros(n, np.int64)
+                steps[s, columns.INLINED] = self.children[s][0]
+        structure = Structure(
+            steps,
+            np.array([x for xs in self.children for x in xs], np.int64),
+            np.array([x for xs in parents for x in xs], np.int64).reshape(-1, 2),
+        )
+        by_block = Owners(
+            _pointers([len(users[i]) for i in weight_blocks]),
+            np.array([s for i in weight_blocks for s in users[i]], np.int64),
+            _pointers([len(users[i]) for i in input_blocks]),
+            np.array([s for i in input_blocks for s in users[i]], np.int64),
+        )
+        return structure, by_block, *self._order(steps[:, columns.INLINED])
+
+    def _order(self, inlined: Ints) -> tuple[Ints, Ints]:
+        level = np.zeros(len(self.kind), np.int64)
         for s, children in enumerate(self.children):
             if children:
                 below = max(level[child] for child in children)
                 level[s] = below if inlined[s] >= 0 else below + 1
-        weight, table = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-        variable, categories, formula = (np.full(n, -1, np.int64) for _ in range(3))
-        users: dict[int, list[int]] = defaultdict(list)
-        for s, i in enumerate(self.node):
-            if i < 0:
-                continue
-            node = nodes[i]
-            if owners[i] in weight_blocks:
-                weight[s] = weight_blocks[owners[i]][0]
-                users[owners[i]].append(s)
-            elif isinstance(node, Input):
-                table[s] = input_blocks[owners[i]][0]
-                users[owners[i]].append(s)
-                variable[s] = node.variable
-                categories[s] = input_blocks[owners[i]][1][0]
-                if self.kind[s] == FORMULA:
-                    formula[s] = _formula(node.family)
-                    categories[s] = node.family.n if isinstance(node.family, Binomial) else 0
-        task = np.flatnonzero(~hidden)
+        shown = np.ones(len(self.kind), bool)
+        shown[inlined[inlined >= 0]] = False
+        task = np.flatnonzero(shown)
         task = task[np.argsort(level[task], kind="stable")]
-        return Arrays(
-            kind=np.array(self.kind, np.int64),
-            width=np.array(self.width, np.int64),
-            stride=np.array([padded(k) for k in self.width], np.int64),
-            scope=np.array(self.scope, np.int64),
-            child_ptr=_pointers([len(x) for x in self.children]),
-            child=np.array([x for xs in self.children for x in xs], np.int64),
-            parent_ptr=_pointers([len(x) for x in parents]),
-            parent=np.array([s for xs in parents for s, _ in xs], np.int64),
-            position=np.array([p for xs in parents for _, p in xs], np.int64),
-            weight=weight,
-            table=table,
-            variable=variable,
-            categories=categories,
-            formula=formula,
-            inlined=inlined,
-            task_ptr=_pointers(np.bincount(level[task])),
-            task=task,
-            alone=np.array([k == DENSE_SUM and len(users[owners[i]]) == 1 for k, i in zip(self.kind, self.node, strict=True)], np.int64),
-            owner_ptr=_pointers([len(users[i]) for i in weight_blocks]),
-            owner_step=np.array([s for i in weight_blocks for s in users[i]], np.int64),
-            input_ptr=_pointers([len(users[i]) for i in input_blocks]),
-            input_step=np.array([s for i in input_blocks for s in users[i]], np.int64),
-        )
+        return _pointers(np.bincount(level[task])), task
 
 
 def _pointers(counts: list[int] | Ints) -> Ints:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 NodeTensors = Tensor | dict[str, Tensor]
 
-# The share of a probability that may be lost to underflow before a row is evaluated again, unit by unit.
+# The share of a probability that may be lost to underflow. A row that may have lost more is evaluated again: in float64,
+# and if that isn't enough either, with a scale for every unit.
 _TOLERANCE = {torch.float32: 1e-12, torch.float64: 1e-24}
 _SEPARATE_NUMBERS = 1 << 22
 
@@ -70,28 +71,34 @@ class TorchCircuit:
         `parameters` replaces those of some or all owners. A row of probability 0 has `-inf` and gradient 0.
         """
         given = self.parameters if parameters is None else {**self.parameters, **parameters}
-        X = X.to(self.device)
-        state = self.shared(X, self.stack(given))
+        return self._log_prob(X.to(self.device), given, self.dtype)
+
+    def _log_prob(self, X: Tensor, parameters: Mapping[int, Any], dtype: torch.dtype) -> Tensor:
+        state = self.shared(X, self.stack(parameters, dtype), dtype)
         v, s = state.v[-1][0, :, 0], state.s[-1][0]
         unsure = self.unsure(state)
         out = _log(torch.where(unsure, torch.zeros_like(v), v), s)
         rows = unsure.nonzero().squeeze(-1)
         if len(rows) == 0:
             return out
-        wide = self.stack(given, torch.float64)
-        exact = [self.root(self.separate(X[block], wide)) for block in torch.split(rows, self.separate_rows())]
-        return out.index_put((rows,), torch.cat(exact))
+        if dtype != torch.float64:
+            again = self._log_prob(X[rows], parameters, torch.float64)
+        else:
+            stacked = self.stack(parameters, dtype)
+            blocks = torch.split(rows, self.separate_rows())
+            again = torch.cat([self.root(self.separate(X[block], stacked)) for block in blocks])
+        return out.index_put((rows,), again)
 
     # ---- the parts that the engine uses too ------------------------------------------------------------------------
 
-    def stack(self, parameters: Mapping[int, Any], dtype: torch.dtype | None = None) -> list[Any]:
-        """Each layer's parameters side by side."""
+    def stack(self, parameters: Mapping[int, Any], dtype: torch.dtype) -> list[Any]:
+        """Each layer's parameters side by side, the weights in `dtype`."""
         stacked = [layer.stack(parameters) for layer in self.layers]
-        return [a.to(dtype) if dtype is not None and isinstance(a, Tensor) else a for a in stacked]
+        return [a.to(dtype) if isinstance(a, Tensor) else a for a in stacked]
 
-    def shared(self, X: Tensor, stacked: list[Any]) -> State:
+    def shared(self, X: Tensor, stacked: list[Any], dtype: torch.dtype) -> State:
         """Values with one scale per node and row."""
-        state = State(self.dtype)
+        state = State(dtype)
         for layer, parameters in zip(self.layers, stacked, strict=True):
             layer.shared(state, X, parameters)
         return state
@@ -107,7 +114,7 @@ class TorchCircuit:
 
     def unsure(self, state: State) -> Tensor:
         """`[N]`: rows whose probability may have suffered from underflow."""
-        return state.e[-1][0] > _TOLERANCE[self.dtype] * state.v[-1].detach()[0, :, 0]
+        return state.e[-1][0] > _TOLERANCE[state.dtype] * state.v[-1].detach()[0, :, 0]
 
     def root(self, state: State) -> Tensor:
         """`[N]` log-likelihoods after `separate`."""

@@ -6,7 +6,8 @@ Work is done in blocks of rows so that values and flows together take about half
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from flatpc.circuit.families import Statistics
 from flatpc.engine import torch_inputs
 from flatpc.engine.contract import Dtype, Flows, check_dtype
 from flatpc.engine.torch_circuit import TorchCircuit
-from flatpc.engine.torch_layers import InputLayer, Layer, State
+from flatpc.engine.torch_layers import InputLayer, State
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -36,53 +37,47 @@ class TorchEngine:
 
     def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
         run = _Run(circuit, dtype, self.device)
-        with torch.no_grad():
-            return np.concatenate([_numpy(run.net.log_prob(rows)) for _, rows in run.blocks(X)])
+        return np.concatenate([_numpy(run.log_prob(rows)) for _, rows in run.blocks(X)])
 
     def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
         run = _Run(circuit, dtype, self.device)
         totals = _Totals(run)
-        count = torch.ones(len(X), dtype=torch.float64) if weights is None else torch.tensor(weights, dtype=torch.float64)
-        log_prob = [run.pass_flows(rows, count[at].to(self.device), totals)[0] for at, rows in run.blocks(X)]
+        count = torch.ones(len(X)) if weights is None else torch.tensor(weights)
+        count = count.to(self.device, torch.float64)
+        log_prob = [run.pass_flows(rows, count[at], totals)[0] for at, rows in run.blocks(X)]
         sums, inputs = totals.by_owner()
         return Flows(np.concatenate([_numpy(l) for l in log_prob]), sums, inputs)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
         run = _Run(circuit, dtype, self.device)
-        with torch.no_grad():
-            return run.by_node([run.unit_values(rows) for _, rows in run.blocks(X)])
+        return run.by_node([run.unit_values(rows) for _, rows in run.blocks(X)])
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
         run = _Run(circuit, dtype, self.device)
-        return run.by_node([run.pass_flows(rows, torch.ones(len(rows), device=self.device))[1] for _, rows in run.blocks(X)])
+        ones = torch.ones(len(X), dtype=torch.float64, device=self.device)
+        return run.by_node([run.pass_flows(rows, ones[at])[1] for at, rows in run.blocks(X)])
 
 
 class _Run:
     """One circuit at one precision, with its parameters stacked once."""
 
     def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device) -> None:
-        self.net = TorchCircuit(circuit, getattr(torch, check_dtype(dtype)), device)
         self.circuit = circuit
-        self.stacked = self.net.stack(self.net.parameters)
-        self._wide: list[Any] | None = None
+        self.dtype: torch.dtype = getattr(torch, check_dtype(dtype))
+        self.net = TorchCircuit(circuit, self.dtype, device)
+        self.layers = self.net.layers
+        self.stacked = self.net.stack(self.net.parameters, self.dtype)
 
-    @property
-    def layers(self) -> list[Layer]:
-        return self.net.layers
-
-    @property
-    def wide(self) -> list[Any]:
-        """Parameters for rows that are evaluated unit by unit: the circuit's own, not rounded to float32."""
-        if self._wide is None:
-            exact = TorchCircuit(self.circuit, torch.float64, self.net.device)
-            self._wide = exact.stack(exact.parameters)
-        return self._wide
+    @cached_property
+    def wider(self) -> _Run:
+        """The same in float64, from parameters that were never rounded, for rows that float32 is too narrow for."""
+        return self if self.dtype == torch.float64 else _Run(self.circuit, "float64", self.net.device)
 
     def blocks(self, X: Array) -> Iterator[tuple[slice, Tensor]]:
         """Rows in blocks of bounded memory."""
         # A row takes its values, its flows, and what sums keep or make on the way.
         units = sum(len(layer.nodes) * layer.width for layer in self.layers)
-        size = max(1, _BLOCK_BYTES // (4 * units * self.net.dtype.itemsize))
+        size = max(1, _BLOCK_BYTES // (4 * units * self.dtype.itemsize))
         for start in range(0, len(X), size):
             at = slice(start, min(start + size, len(X)))
             yield at, torch.tensor(X[at], dtype=torch.float64, device=self.net.device)
@@ -96,63 +91,86 @@ class _Run:
                 out[i] = joined[j]
         return out
 
+    def _separately(self, unsure: Tensor) -> Iterator[Tensor]:
+        """The rows that are unsure, a few at a time."""
+        rows = unsure.nonzero().squeeze(-1)
+        return iter(torch.split(rows, self.net.separate_rows()) if len(rows) else ())
+
+    @torch.no_grad()
+    def log_prob(self, X: Tensor) -> Tensor:
+        state = self.net.shared(X, self.stacked, self.dtype)
+        out = state.v[-1][0, :, 0].double().log() + state.s[-1][0]
+        unsure = self.net.unsure(state)
+        if self.dtype != torch.float64 and unsure.any():
+            out[unsure] = self.wider.log_prob(X[unsure])
+            return out
+        for rows in self._separately(unsure):
+            out[rows] = self.net.root(self.net.separate(X[rows], self.stacked))
+        return out
+
+    @torch.no_grad()
     def unit_values(self, X: Tensor) -> list[Tensor]:
         """Logarithms of all units, group by group."""
-        state = self.net.shared(X, self.stacked)
+        state = self.net.shared(X, self.stacked, self.dtype)
         out = [v.double().log() + s[..., None] for v, s in zip(state.v, state.s, strict=True)]
         unsure = torch.zeros(len(X), dtype=torch.bool, device=X.device)
         for v, e in zip(state.v, state.e, strict=True):
-            # A unit far below its node's largest one is lost first; rows with such a unit are evaluated unit by unit.
+            # A unit far below its node's largest one is lost first.
             unsure |= (e > 1e-12 * v.amin(-1)).any(0)
-        for rows in torch.split(unsure.nonzero().squeeze(-1), self.net.separate_rows()):
-            exact = self.net.separate(X[rows], self.wide)
-            for l, v, s in zip(out, exact.v, exact.s, strict=True):
+        if self.dtype != torch.float64 and unsure.any():
+            for l, exact in zip(out, self.wider.unit_values(X[unsure]), strict=True):
+                l[:, unsure] = exact
+            return out
+        for rows in self._separately(unsure):
+            again = self.net.separate(X[rows], self.stacked)
+            for l, v, s in zip(out, again.v, again.s, strict=True):
                 l[:, rows] = v.log() + s
         return out
 
     def pass_flows(self, X: Tensor, weights: Tensor, totals: _Totals | None = None) -> tuple[Tensor, list[Tensor]]:
         """Log-likelihoods, and the flow of every unit, group by group; adds to `totals`."""
-        net = self.net
         with torch.no_grad():
-            state = net.shared(X, self.stacked)
+            state = self.net.shared(X, self.stacked, self.dtype)
             root = state.v[-1][0, :, 0]
-            unsure = net.unsure(state)
+            unsure = self.net.unsure(state)
             log_prob = root.double().log() + state.s[-1][0]
             flows = [torch.zeros_like(v) for v in state.v]
-            flows[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(net.dtype))
+            flows[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
             for g in reversed(range(len(self.layers))):
                 gradient = self.layers[g].flow(state, flows, g, self.stacked[g])
                 if totals is not None:
                     totals.add(g, X, flows[g], gradient)
-        for rows in torch.split(unsure.nonzero().squeeze(-1), net.separate_rows()):
-            if len(rows):
-                log_prob[rows] = self._pass_separately(X, rows, weights, flows, totals)
+        if self.dtype != torch.float64 and unsure.any():
+            log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
+            for flow, exact in zip(flows, again, strict=True):
+                flow[:, unsure] = exact.to(self.dtype)
+            return log_prob, flows
+        for rows in self._separately(unsure):
+            log_prob[rows], again = self._pass_separately(X[rows], weights[rows], totals)
+            for flow, exact in zip(flows, again, strict=True):
+                flow[:, rows] = exact
         return log_prob, flows
 
-    def _pass_separately(self, X: Tensor, rows: Tensor, weights: Tensor, flows: list[Tensor], totals: _Totals | None) -> Tensor:
-        """Flows of rows that need a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v and θ · ∂ log p / ∂θ."""
-        inputs: list[Tensor] = []
+    def _pass_separately(self, X: Tensor, weights: Tensor, totals: _Totals | None) -> tuple[Tensor, list[Tensor]]:
+        """The same with a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v is the flow of v."""
 
         def follow(state: State) -> None:
             if isinstance(self.layers[len(state.v) - 1], InputLayer):
                 state.v[-1].requires_grad_()
 
-        stacked = [w.clone().requires_grad_() if isinstance(w, Tensor) else w for w in self.wide]
-        inputs = [w for w in stacked if isinstance(w, Tensor)]
-        state = self.net.separate(X[rows], stacked, follow)
+        stacked = [w.clone().requires_grad_() if isinstance(w, Tensor) else w for w in self.stacked]
+        state = self.net.separate(X, stacked, follow)
         log_prob = self.net.root(state)
-        possible = torch.where(log_prob.isfinite(), log_prob, 0.0)
-        found = torch.autograd.grad(
-            (possible * weights[rows]).sum(), [*state.v, *inputs], allow_unused=True, materialize_grads=True
-        )
+        total = (torch.where(log_prob.isfinite(), log_prob, 0.0) * weights).sum()
+        leaves = [w for w in stacked if isinstance(w, Tensor)]
+        found = torch.autograd.grad(total, [*state.v, *leaves], allow_unused=True, materialize_grads=True)
         gradients = iter(found[len(state.v) :])
         with torch.no_grad():
-            for g, w in enumerate(stacked):
-                flow = state.v[g] * found[g]
-                flows[g][:, rows] = flow.to(flows[g].dtype)
-                if totals is not None:
-                    totals.add(g, X[rows], flow, next(gradients) if isinstance(w, Tensor) else None)
-        return log_prob.detach()
+            flows = [v * gradient for v, gradient in zip(state.v, found, strict=False)]
+            if totals is not None:
+                for g, w in enumerate(stacked):
+                    totals.add(g, X, flows[g], next(gradients) if isinstance(w, Tensor) else None)
+        return log_prob.detach(), flows
 
 
 class _Totals:

@@ -52,6 +52,12 @@ class State:
     def tiny(self) -> float:
         return torch.finfo(self.dtype).tiny
 
+    def losses(self, v: Tensor, e: Tensor, n_terms: int = 1) -> Tensor:
+        """`e`, and what entries `v`, sums of `n_terms` products, may have lost in addition."""
+        # Next to an entry above this bound a term that underflowed is no more than a rounding error.
+        low = v.detach().amin(-1) < self.tiny / torch.finfo(self.dtype).eps
+        return e + low.double() * (n_terms * self.tiny)
+
     def append(self, v: Tensor, s: Tensor, e: Tensor | None = None) -> None:
         self.v.append(v)
         self.s.append(s)
@@ -169,15 +175,15 @@ class Hadamard:
             if n < len(v):
                 done.append((v[n:], s[n:], e[n:]))
             a, b, c = (self.takes[t](part) for part in (state.v, state.s, state.e))
-            v, s, e = v[:n] * a, s[:n] + b, e[:n] + c + state.tiny
+            v, s, e = v[:n] * a, s[:n] + b, e[:n] + c
             if t % _RESCALE_EVERY == 0:
-                v, s, e = _rescale(v, s, e)
+                v, s, e = _rescale(v, s, state.losses(v, e))
         if done:
             done.append((v, s, e))
             v, s, e = (torch.cat(parts) for parts in zip(*reversed(done), strict=True))
         elif len(self.takes) == 1:
             v = v.clone()
-        state.append(*_rescale(v, s, e))
+        state.append(*_rescale(v, s, state.losses(v, e)))
 
     def separate(self, state: State, X: Tensor, stacked: None) -> None:
         v, s = self.takes[0](state.v), self.takes[0](state.s)
@@ -213,10 +219,10 @@ class Kronecker:
             v = v.clone()
         for t, take in enumerate(self.takes[1:], start=1):
             v = (v[..., :, None] * take(state.v)[..., None, :]).flatten(-2)
-            s, e = s + take(state.s), e + take(state.e) + state.tiny
+            s, e = s + take(state.s), e + take(state.e)
             if t % _RESCALE_EVERY == 0:
-                v, s, e = _rescale(v, s, e)
-        state.append(*_rescale(v, s, e))
+                v, s, e = _rescale(v, s, state.losses(v, e))
+        state.append(*_rescale(v, s, state.losses(v, e)))
 
     def separate(self, state: State, X: Tensor, stacked: None) -> None:
         v, s = self.takes[0](state.v), self.takes[0](state.s)
@@ -279,7 +285,8 @@ class SumLayer(_Weighted):
         parts, s, e = self.align(state)
         inner = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         state.inner[len(state.v)] = inner
-        state.append(torch.bmm(inner, stacked.transpose(1, 2)), s, e + inner.shape[-1] * state.tiny)
+        v = torch.bmm(inner, stacked.transpose(1, 2))
+        state.append(v, s, state.losses(v, e, inner.shape[-1]))
 
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
         v = torch.cat([take(state.v) for take in self.takes], dim=-1)
@@ -306,7 +313,8 @@ class MixtureLayer(_Weighted):
         parts, s, e = self.align(state)
         inner = torch.stack(parts, dim=-1)
         state.inner[len(state.v)] = inner
-        state.append((inner * stacked[:, None]).sum(-1), s, e + inner.shape[-1] * state.tiny)
+        v = (inner * stacked[:, None]).sum(-1)
+        state.append(v, s, state.losses(v, e, inner.shape[-1]))
 
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
         v = torch.stack([take(state.v) for take in self.takes], dim=-1)

@@ -10,7 +10,6 @@ however many products use it, and leaves the innermost loop over `c` to the comp
 Each entry of a result is computed in one fixed order, whatever range of rows a call is given.
 """
 
-import numpy as np
 from numba import njit
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # not nnan, ninf: infinities must survive
@@ -100,7 +99,7 @@ def multiply(g, w, out, lo, hi):
 
 @njit(cache=True, fastmath=FAST, inline="never", boundscheck=False)
 def accumulate_outer(g, p, f, n_lo, n_hi):
-    """f += g[:, n_lo:n_hi].T @ p"""
+    """F += g[:, n_lo:n_hi].T @ p"""
     n_rows, n_in = p.shape
     n = n_lo
     while n + 2 <= n_hi:

@@ -1,4 +1,8 @@
-"""Work items: a step and a range of its rows. Splitting depends on the batch alone, never on the number of threads."""
+"""Work items, in phases: items of a phase are independent of each other and use only what earlier phases made.
+
+How work is cut depends on the batch alone, never on the number of threads, and every number is written by one item in a
+fixed order of operations: results have the same bits however many threads there are.
+"""
 
 from typing import NamedTuple
 
@@ -6,95 +10,112 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from flatpc.engine._kernels.columns import ALONE, ROW, ROWS, SCOPE, STRIDE, VALUE, WIDTH
+
 ROWS_PER_ITEM = 64
-UNITS_PER_BLOCK = 16
+UNITS_PER_ITEM = 16
+
+EVALUATE, DESCEND, WEIGHTS, INPUT_BLOCK, WEIGHT_BLOCK = range(5)
 
 
 class Items(NamedTuple):
-    """Items of a batch, level by level, each given to a thread."""
+    """Phase p has the items `ptr[p]:ptr[p + 1]`; an item is `(what, step or block, lo, hi, thread)`."""
 
-    level_ptr: NDArray[np.int64]
-    step: NDArray[np.int64]
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    thread: NDArray[np.int64]
+    ptr: NDArray[np.int64]
+    item: NDArray[np.int64]
 
 
 @njit(cache=True, boundscheck=False)
-def make_items(task_ptr, task, rows_of, cost_of, n_threads):
-    """Cut every task into ranges of rows and deal them out, each to the thread with the least work so far."""
+def upward(task_ptr, task, rows_of, cost_of, n_threads):
+    """Every task cut into ranges of rows, level by level."""
     total = 0
     for i in range(len(task)):
-        total += max(1, (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM)
+        total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
     n_levels = len(task_ptr) - 1
-    level_ptr = np.zeros(n_levels + 1, np.int64)
-    step, lo, hi, thread = (
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.zeros(total, np.int64),
-    )
+    ptr = np.zeros(n_levels + 1, np.int64)
+    item = np.empty((total, 5), np.int64)
     load = np.empty(n_threads, np.float64)
     n = 0
     for level in range(n_levels):
         load[:] = 0
         for i in range(task_ptr[level], task_ptr[level + 1]):
-            s = task[i]
-            rows = rows_of[s]
-            start = 0
-            while start < rows or (start == 0 and rows == 0):
-                end = min(start + ROWS_PER_ITEM, rows)
-                step[n], lo[n], hi[n] = s, start, end
-                t = np.argmin(load) if n_threads > 1 else 0
-                thread[n] = t
-                load[t] += 1.0 + (end - start) * cost_of[s]
-                n += 1
-                start = end
-                if rows == 0:
-                    break
-        level_ptr[level + 1] = n
-    return level_ptr, step, lo, hi, thread
-
-
-@njit(cache=True, inline="always")
-def view(V, B, P, s):
-    """A step's values, [rows, stride]."""
-    start, end = B.value_ptr[s], B.value_ptr[s + 1]
-    return V[start:end].reshape((end - start) // P.stride[s], P.stride[s])
-
-
-@njit(cache=True, inline="always")
-def child_row(P, B, s, c, u):
-    """The sub-row of child c that belongs to sub-row u of step s."""
-    return B.where[P.scope[c], B.representative[P.scope[s], u]]
+            n = _cut(item, n, EVALUATE, task[i], rows_of[task[i]], ROWS_PER_ITEM, cost_of[task[i]], load)
+        ptr[level + 1] = n
+    return ptr, item
 
 
 @njit(cache=True, boundscheck=False)
-def make_blocks(P, rows_of, n_threads):
-    """Ranges of output units of the dense sums with many rows: their weights are dealt with after all their rows."""
-    n_levels = len(P.task_ptr) - 1
-    level_ptr = np.zeros(n_levels + 1, np.int64)
-    total = 0
-    for i in range(len(P.task)):
-        s = P.task[i]
-        if P.alone[s] and rows_of[s] > ROWS_PER_ITEM:
-            total += (P.width[s] + UNITS_PER_BLOCK - 1) // UNITS_PER_BLOCK
-    step, lo, hi, thread = (
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.zeros(total, np.int64),
-    )
-    n = 0
-    for level in range(n_levels):
-        for i in range(P.task_ptr[level], P.task_ptr[level + 1]):
-            s = P.task[i]
-            if P.alone[s] and rows_of[s] > ROWS_PER_ITEM:
-                start = 0
-                while start < P.width[s]:
-                    end = min(start + UNITS_PER_BLOCK, P.width[s])
-                    step[n], lo[n], hi[n], thread[n] = s, start, end, n % n_threads
-                    n += 1
-                    start = end
-        level_ptr[level + 1] = n
-    return level_ptr, step, lo, hi, thread
+def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_blocks, n_threads):
+    """Levels from the top, each followed by the weights of its sums with many rows; inputs and shared weights at the end."""
+    total = n_input_blocks + n_weight_blocks
+    for i in range(len(task)):
+        s = task[i]
+        total += (rows_of[s] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
+        if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
+            total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
+    n_levels = len(task_ptr) - 1
+    ptr = np.zeros(2 * n_levels + 2, np.int64)
+    item = np.empty((total, 5), np.int64)
+    load = np.empty(n_threads, np.float64)
+    n, phase = 0, 0
+    for level in range(n_levels - 1, -1, -1):
+        load[:] = 0
+        for i in range(task_ptr[level], task_ptr[level + 1]):
+            n = _cut(item, n, DESCEND, task[i], rows_of[task[i]], ROWS_PER_ITEM, cost_of[task[i]], load)
+        ptr[phase + 1] = n
+        load[:] = 0
+        for i in range(task_ptr[level], task_ptr[level + 1]):
+            s = task[i]
+            if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
+                cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
+                n = _cut(item, n, WEIGHTS, s, steps[s, WIDTH], UNITS_PER_ITEM, cost, load)
+        ptr[phase + 2] = n
+        phase += 2
+    for block in range(n_input_blocks):
+        n = _cut(item, n, INPUT_BLOCK, block, 1, 1, 1.0, load)
+    for block in range(n_weight_blocks):
+        n = _cut(item, n, WEIGHT_BLOCK, block, 1, 1, 1.0, load)
+    ptr[phase + 1] = n
+    return ptr, item
+
+
+@njit(cache=True, boundscheck=False)
+def _cut(item, n, what, step, size, most, cost, load):
+    """Append the ranges of 0:size, each to the thread with the least work so far."""
+    start = 0
+    while start < size:
+        end = min(start + most, size)
+        t = 0
+        for other in range(1, len(load)):
+            if load[other] < load[t]:
+                t = other
+        load[t] += 1.0 + (end - start) * cost
+        item[n, 0], item[n, 1], item[n, 2], item[n, 3], item[n, 4] = what, step, start, end, t
+        n += 1
+        start = end
+    return n
+
+
+@njit(cache=True, boundscheck=False)
+def places(steps, count, at):
+    """Fill the places of values and per-row numbers; returns how many of each there are."""
+    value, row = 0, 0
+    for s in range(len(steps)):
+        rows = count[steps[s, SCOPE]]
+        at[s, VALUE], at[s, ROW], at[s, ROWS] = value, row, rows
+        value += rows * steps[s, STRIDE]
+        row += rows
+    return value, row
+
+
+@njit(cache=True)
+def view(V, B, P, s):
+    """A step's values, [rows, stride]."""
+    start, rows, stride = B.at[s, VALUE], B.at[s, ROWS], P.steps[s, STRIDE]
+    return V[start : start + rows * stride].reshape(rows, stride)
+
+
+@njit(cache=True)
+def child_row(P, B, s, c, u):
+    """The sub-row of child c that belongs to sub-row u of step s."""
+    return B.share[0, P.steps[c, SCOPE], B.share[1, P.steps[s, SCOPE], u]]

@@ -10,9 +10,28 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.forward import log_density
+from flatpc.engine._kernels.columns import (
+    CATEGORIES,
+    CHILD,
+    CHILD_END,
+    DENSE_SUM,
+    FORMULA,
+    FORMULA_INPUT,
+    HADAMARD,
+    JOIN,
+    KIND,
+    KRONECKER,
+    MIXTURE,
+    SCALAR_SUM,
+    STRIDE,
+    TABLE,
+    TABLE_INPUT,
+    VARIABLE,
+    WEIGHT,
+    WIDTH,
+)
+from flatpc.engine._kernels.values import log_density
 
-_TABLE, _FORMULA, _HADAMARD, _KRONECKER, _DENSE_SUM, _SCALAR_SUM, _MIXTURE, _JOIN = range(8)
 _TINY = 1e-280
 
 
@@ -39,46 +58,50 @@ def _top(l, start, n):
 @njit(cache=True)
 def values_of_row(P, W, T, x, unit_ptr, l):
     """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]."""
-    for s in range(len(P.kind)):
-        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
-        first, last = P.child_ptr[s], P.child_ptr[s + 1]
-        if kind == _TABLE or kind == _FORMULA:
-            value = x[P.variable[s]]
+    for s in range(len(P.steps)):
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind in (TABLE_INPUT, FORMULA_INPUT):
+            value = x[P.steps[s, VARIABLE]]
             for j in range(k):
                 if value != value:
                     l[at + j] = 0.0
-                elif kind == _TABLE:
-                    l[at + j] = _log(T[P.table[s] + np.int64(value) * P.stride[s] + j])
+                elif kind == TABLE_INPUT:
+                    l[at + j] = _log(T[P.steps[s, TABLE] + np.int64(value) * P.steps[s, STRIDE] + j])
                 else:
                     l[at + j] = log_density(
-                        P.formula[s], P.categories[s], value, T[P.table[s] + j], T[P.table[s] + P.stride[s] + j]
+                        P.steps[s, FORMULA],
+                        P.steps[s, CATEGORIES],
+                        value,
+                        T[P.steps[s, TABLE] + j],
+                        T[P.steps[s, TABLE] + P.steps[s, STRIDE] + j],
                     )
-        elif kind == _HADAMARD:
+        elif kind == HADAMARD:
             for j in range(k):
                 l[at + j] = 0.0
                 for q in range(first, last):
                     l[at + j] += l[unit_ptr[P.child[q]] + j]
-        elif kind == _KRONECKER:
+        elif kind == KRONECKER:
             a, b = P.child[first], P.child[first + 1]
-            for i in range(P.width[a]):
-                for j in range(P.width[b]):
-                    l[at + i * P.width[b] + j] = l[unit_ptr[a] + i] + l[unit_ptr[b] + j]
-        elif kind == _JOIN:
+            for i in range(P.steps[a, WIDTH]):
+                for j in range(P.steps[b, WIDTH]):
+                    l[at + i * P.steps[b, WIDTH] + j] = l[unit_ptr[a] + i] + l[unit_ptr[b] + j]
+        elif kind == JOIN:
             n = at
             for q in range(first, last):
                 c = P.child[q]
-                for j in range(P.width[c]):
+                for j in range(P.steps[c, WIDTH]):
                     l[n] = l[unit_ptr[c] + j]
                     n += 1
-        elif kind == _DENSE_SUM:
+        elif kind == DENSE_SUM:
             c = P.child[first]
-            below, n_in, stride = unit_ptr[c], P.width[c], P.stride[c]
+            below, n_in, stride = unit_ptr[c], P.steps[c, WIDTH], P.steps[c, STRIDE]
             top = _top(l, below, n_in)
             p = np.empty(n_in)
             for j in range(n_in):
                 p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
             for n in range(k):
-                w = P.weight[s] + n * stride
+                w = P.steps[s, WEIGHT] + n * stride
                 total = 0.0
                 for j in range(n_in):
                     total += W[w + j] * p[j]
@@ -90,18 +113,18 @@ def values_of_row(P, W, T, x, unit_ptr, l):
                         out = _log_add(out, _log(W[w + j]) + l[below + j])
                     l[at + n] = out
         else:
-            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for j in range(k):
                 out = -np.inf
                 for q in range(first, last):
-                    out = _log_add(out, _log(W[P.weight[s] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
+                    out = _log_add(out, _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
                 l[at + j] = out
 
 
 @njit(cache=True)
 def _product_of_others(P, l, unit_ptr, s, skip, j):
     out = 0.0
-    for q in range(P.child_ptr[s], P.child_ptr[s + 1]):
+    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
         if q != skip:
             out += l[unit_ptr[P.child[q]] + j]
     return out
@@ -113,96 +136,103 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
 
     Adjoints are exact for units of value zero too: a product's other factors are multiplied, never divided out.
     """
-    n_steps = len(P.kind)
+    n_steps = len(P.steps)
     d[:] = -np.inf
     d[unit_ptr[n_steps - 1]] = -l[unit_ptr[n_steps - 1]]
     for s in range(n_steps - 1, -1, -1):
-        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
-        first, last = P.child_ptr[s], P.child_ptr[s + 1]
-        if kind == _HADAMARD:
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind == HADAMARD:
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
                     if d[at + j] > -np.inf:
-                        if l[at + j] > -np.inf:
-                            others = l[at + j] - l[c + j]
-                        else:
-                            others = _product_of_others(P, l, unit_ptr, s, q, j)
+                        here = l[at + j]
+                        others = here - l[c + j] if here > -np.inf else _product_of_others(P, l, unit_ptr, s, q, j)
                         d[c + j] = _log_add(d[c + j], d[at + j] + others)
-        elif kind == _KRONECKER:
+        elif kind == KRONECKER:
             a, b = P.child[first], P.child[first + 1]
-            for i in range(P.width[a]):
-                for j in range(P.width[b]):
-                    here = d[at + i * P.width[b] + j]
+            for i in range(P.steps[a, WIDTH]):
+                for j in range(P.steps[b, WIDTH]):
+                    here = d[at + i * P.steps[b, WIDTH] + j]
                     if here > -np.inf:
                         d[unit_ptr[a] + i] = _log_add(d[unit_ptr[a] + i], here + l[unit_ptr[b] + j])
                         d[unit_ptr[b] + j] = _log_add(d[unit_ptr[b] + j], here + l[unit_ptr[a] + i])
-        elif kind == _JOIN:
+        elif kind == JOIN:
             n = at
             for q in range(first, last):
                 c = P.child[q]
-                for j in range(P.width[c]):
+                for j in range(P.steps[c, WIDTH]):
                     d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], d[n])
                     n += 1
-        elif kind == _DENSE_SUM:
+        elif kind == DENSE_SUM:
             c = P.child[first]
-            stride = P.stride[c]
+            stride = P.steps[c, STRIDE]
             top = _top(d, at, k)
             if top == -np.inf:
                 continue
             g = np.empty(k)
             for n in range(k):
                 g[n] = math.exp(d[at + n] - top)
-            for j in range(P.width[c]):
+            for j in range(P.steps[c, WIDTH]):
                 total = 0.0
                 for n in range(k):
-                    total += g[n] * W[P.weight[s] + n * stride + j]
+                    total += g[n] * W[P.steps[s, WEIGHT] + n * stride + j]
                 if total > _TINY:
                     out = math.log(total) + top
                 else:
                     out = -np.inf
                     for n in range(k):
-                        out = _log_add(out, d[at + n] + _log(W[P.weight[s] + n * stride + j]))
+                        out = _log_add(out, d[at + n] + _log(W[P.steps[s, WEIGHT] + n * stride + j]))
                 d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
-        elif kind == _SCALAR_SUM or kind == _MIXTURE:
-            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+        elif kind in (SCALAR_SUM, MIXTURE):
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
                     if d[at + j] > -np.inf:
-                        d[c + j] = _log_add(d[c + j], d[at + j] + _log(W[P.weight[s] + (q - first) * step + j]))
+                        d[c + j] = _log_add(d[c + j], d[at + j] + _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]))
 
 
 @njit(cache=True)
 def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
     """Add one row's gradients of the weights to FL and its input statistics to ST, the row counting `weight` times."""
-    for s in range(len(P.kind)):
-        at, k, kind = unit_ptr[s], P.width[s], P.kind[s]
-        first, last = P.child_ptr[s], P.child_ptr[s + 1]
-        if kind == _DENSE_SUM:
+    for s in range(len(P.steps)):
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind == DENSE_SUM:
             c = P.child[first]
             for n in range(k):
                 if d[at + n] > -np.inf:
-                    for j in range(P.width[c]):
-                        FL[P.weight[s] + n * P.stride[c] + j] += weight * math.exp(l[unit_ptr[c] + j] + d[at + n])
-        elif kind == _SCALAR_SUM or kind == _MIXTURE:
-            step = 1 if kind == _SCALAR_SUM else P.stride[s]
+                    for j in range(P.steps[c, WIDTH]):
+                        FL[P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j] += weight * math.exp(l[unit_ptr[c] + j] + d[at + n])
+        elif kind in (SCALAR_SUM, MIXTURE):
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
-                    FL[P.weight[s] + (q - first) * step + j] += weight * math.exp(l[c + j] + d[at + j])
-        elif kind == _TABLE or kind == _FORMULA:
-            value = x[P.variable[s]]
+                    FL[P.steps[s, WEIGHT] + (q - first) * step + j] += weight * math.exp(l[c + j] + d[at + j])
+        elif kind in (TABLE_INPUT, FORMULA_INPUT):
+            value = x[P.steps[s, VARIABLE]]
             if value != value:
                 continue
-            table, stride = P.table[s], P.stride[s]
+            table, stride = P.steps[s, TABLE], P.steps[s, STRIDE]
             for j in range(k):
                 f = weight * math.exp(l[at + j] + d[at + j])
-                if kind == _TABLE:
+                if kind == TABLE_INPUT:
                     ST[table + np.int64(value) * stride + j] += f
                 elif f > 0:
-                    deviation = value - T[table + j] if P.formula[s] == 0 else value
+                    deviation = value - T[table + j] if P.steps[s, FORMULA] == 0 else value
                     ST[table + j] += f
                     ST[table + stride + j] += f * deviation
-                    if P.formula[s] == 0:
+                    if P.steps[s, FORMULA] == 0:
                         ST[table + 2 * stride + j] += f * deviation * deviation
+
+
+@njit(cache=True, nogil=True)
+def evaluate_rows(P, W, T, X, unit_ptr, values, down, t, n_threads, barrier):
+    """Logarithms of values, and unless `down` is empty of adjoints, row by row."""
+    for r in range(t, len(X), n_threads):
+        values_of_row(P, W, T, X[r], unit_ptr, values[r])
+        if len(down):
+            adjoints_of_row(P, W, unit_ptr, values[r], down[r])

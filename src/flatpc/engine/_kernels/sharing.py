@@ -93,3 +93,32 @@ def plan_whole(ids, where, representative, count):
                 representative[s, u] = b
                 found += 1
         count[s] = found
+
+
+@njit(cache=True, boundscheck=False)
+def symbols(x, out):
+    """Number the distinct values of x in order of first occurrence; all NaN are one value. Returns how many there are."""
+    n = len(x)
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    mask = size - 1
+    values = np.empty(size, np.float64)
+    bits = values.view(np.int64)
+    number = np.full(size, -1, np.int32)
+    one = np.empty(1, np.float64)
+    one_bits = one.view(np.int64)
+    count = 0
+    for r in range(n):
+        one[0] = np.nan if x[r] != x[r] else x[r] + 0.0  # one NaN, one zero
+        key = one_bits[0]
+        h = key * np.int64(-7046029254386353131)
+        slot = ((h >> 20) ^ (h >> 40)) & mask
+        while number[slot] >= 0 and bits[slot] != key:
+            slot = (slot + 1) & mask
+        if number[slot] < 0:
+            number[slot] = count
+            bits[slot] = key
+            count += 1
+        out[r] = number[slot]
+    return count

@@ -11,20 +11,35 @@ Where what was kept shrinks to the size of what was dropped, L becomes `+inf`: t
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from flatpc.engine._kernels.columns import (
+    BINOMIAL,
+    CATEGORIES,
+    CHILD,
+    CHILD_END,
+    FORMULA,
+    GAUSSIAN,
+    ROW,
+    ROWS,
+    SCOPE,
+    STRIDE,
+    TABLE,
+    VALUE,
+    VARIABLE,
+    WEIGHT,
+    WIDTH,
+)
 from flatpc.engine._kernels.dense import FAST, multiply_transposed
 from flatpc.engine._kernels.items import child_row, view
 
 LN2 = math.log(2.0)
 LOG_2PI = math.log(2 * math.pi)
-_TABLE, _FORMULA, _HADAMARD, _KRONECKER, _DENSE_SUM, _SCALAR_SUM, _MIXTURE, _JOIN = range(8)
-_GAUSSIAN, _BINOMIAL, _POISSON = range(3)
 
 
 @njit(cache=True)
 def limits(V):
-    """(exponent below which an entry is dropped, bits that must remain between kept and dropped, exponent that asks for rescaling)"""
+    """Exponents: entries below the first are dropped, kept and dropped stay the second apart, below the third we rescale."""
     if V.itemsize == 4:
         return -80, 30, -20
     return -700, 60, -200
@@ -38,10 +53,10 @@ def _exponent(x):
 @njit(cache=True)
 def log_density(formula, n, x, a, b):
     """Log-density of a FORMULA input at x; a, b are the unit's parameters."""
-    if formula == _GAUSSIAN:
+    if formula == GAUSSIAN:
         d = x - a
         return -0.5 * (d * d / b + math.log(b) + LOG_2PI)
-    if formula == _BINOMIAL:
+    if formula == BINOMIAL:
         out = math.lgamma(n + 1.0) - math.lgamma(x + 1.0) - math.lgamma(n - x + 1.0)
         if x > 0:
             out += x * math.log(a) if a > 0 else -np.inf
@@ -51,34 +66,54 @@ def log_density(formula, n, x, a, b):
     return x * math.log(a) - a - math.lgamma(x + 1.0)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def _table(P, B, T, V, E, L, s, lo, hi):
+@njit(cache=True, boundscheck=False)
+def evaluate_table(P, B, T, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
-    k, stride, at = P.width[s], P.stride[s], P.table[s]
+    k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
+    drop, _, rescale = limits(V)
     for u in range(lo, hi):
-        x = B.X[B.rows[B.representative[P.scope[s], u]], P.variable[s]]
+        x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
         row = v[u]
+        e, lost = 0.0, -np.inf
         if x != x:
             for j in range(k):
                 row[j] = 1
         else:
             start = at + np.int64(x) * stride
+            top, low = 0.0, 1.0
             for j in range(k):
-                row[j] = T[start + j]
+                top = max(top, T[start + j])
+                low = min(low, T[start + j])
+            size = _exponent(top)
+            factor = 1.0
+            if top > 0 and size < rescale:
+                size = max(size, -1000)
+                e = float(size)
+                factor = math.ldexp(1.0, -size)
+            floor = math.ldexp(1.0, drop)
+            if low * factor >= floor:
+                for j in range(k):
+                    row[j] = T[start + j] * factor
+            else:
+                for j in range(k):
+                    value = T[start + j] * factor
+                    row[j] = value if value >= floor else 0.0
+                    if value < floor and T[start + j] > 0:
+                        lost = float(drop)
         for j in range(k, stride):
             row[j] = 0
-        E[B.row_ptr[s] + u] = 0
-        L[B.row_ptr[s] + u] = -np.inf
+        E[B.at[s, ROW] + u] = e
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, boundscheck=False)
-def _formula(P, B, T, V, E, L, s, lo, hi):
+def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
-    k, stride, at = P.width[s], P.stride[s], P.table[s]
+    k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     drop = limits(V)[0]
     logs = np.empty(k, np.float64)
     for u in range(lo, hi):
-        x = B.X[B.rows[B.representative[P.scope[s], u]], P.variable[s]]
+        x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
         row = v[u]
         e, lost = 0.0, -np.inf
         if x != x:
@@ -87,7 +122,7 @@ def _formula(P, B, T, V, E, L, s, lo, hi):
         else:
             top = -np.inf
             for j in range(k):
-                logs[j] = log_density(P.formula[s], P.categories[s], x, T[at + j], T[at + stride + j])
+                logs[j] = log_density(P.steps[s, FORMULA], P.steps[s, CATEGORIES], x, T[at + j], T[at + stride + j])
                 top = max(top, logs[j])
             if top == -np.inf:
                 for j in range(k):
@@ -104,15 +139,14 @@ def _formula(P, B, T, V, E, L, s, lo, hi):
                         row[j] = math.exp(d)
         for j in range(k, stride):
             row[j] = 0
-        E[B.row_ptr[s] + u] = e
-        L[B.row_ptr[s] + u] = lost
+        E[B.at[s, ROW] + u] = e
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
 def _settle(row, k, e, lost, dropped, drop, keep, rescale):
     """After a product: flush what underflowed, rescale, and compare what was kept with what was lost. Returns (e, lost)."""
     top = row[0]
-    low = row[0]
     for j in range(k):
         top = max(top, row[j])
     if top == 0:
@@ -133,7 +167,7 @@ def _settle(row, k, e, lost, dropped, drop, keep, rescale):
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
 def _multiply_into(row, other, k, floor):
-    """row *= other, dropping entries below `floor`. Returns (largest entry, whether something positive was dropped)."""
+    """Row *= other, dropping entries below `floor`. Returns (largest entry, whether something positive was dropped)."""
     top = row.dtype.type(0)
     dropped = 0
     for j in range(k):
@@ -148,69 +182,69 @@ def _multiply_into(row, other, k, floor):
 
 
 @njit(cache=True, boundscheck=False)
-def _hadamard(P, B, V, E, L, s, lo, hi):
+def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
-    k, stride = P.width[s], P.stride[s]
+    k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
     drop, keep, rescale = limits(V)
     floor = V.dtype.type(math.ldexp(1.0, drop))
-    first, last = P.child_ptr[s], P.child_ptr[s + 1]
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     for u in range(lo, hi):
         row = v[u]
         c = P.child[first]
         r = child_row(P, B, s, c, u)
-        start = B.value_ptr[c] + r * P.stride[c]
+        start = B.at[c, VALUE] + r * P.steps[c, STRIDE]
         for j in range(stride):
             row[j] = V[start + j]
-        e, lost = E[B.row_ptr[c] + r], L[B.row_ptr[c] + r]
+        e, lost = E[B.at[c, ROW] + r], L[B.at[c, ROW] + r]
         dropped = False
         for q in range(first + 1, last):
             c = P.child[q]
             r = child_row(P, B, s, c, u)
-            start = B.value_ptr[c] + r * P.stride[c]
+            start = B.at[c, VALUE] + r * P.steps[c, STRIDE]
             top, some = _multiply_into(row, V[start : start + k], k, floor)
-            e += E[B.row_ptr[c] + r]
-            lost = max(lost, L[B.row_ptr[c] + r])
+            e += E[B.at[c, ROW] + r]
+            lost = max(lost, L[B.at[c, ROW] + r])
             dropped |= some
             if top < 1e-6 and q + 1 < last:  # hubs: settle between children
                 e, lost = _settle(row, k, e, lost, dropped, drop, keep, rescale)
                 dropped = False
         e, lost = _settle(row, k, e, lost, dropped, drop, keep, rescale)
-        E[B.row_ptr[s] + u] = e
-        L[B.row_ptr[s] + u] = lost
+        E[B.at[s, ROW] + u] = e
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def _hadamard_scalar(P, B, V, E, L, s, lo, hi):
+def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
     """The same for width 1, row by row in one loop; nothing can be dropped, since a scalar is its own largest entry."""
-    base = B.value_ptr[s]
+    base = B.at[s, VALUE]
     rescale = limits(V)[2]
     small = V.dtype.type(math.ldexp(1.0, rescale))
     for u in range(lo, hi):
         V[base + u] = 1
-        E[B.row_ptr[s] + u] = 0
-        L[B.row_ptr[s] + u] = -np.inf
-    whole = B.count[P.scope[s]] == len(B.rows)
-    for q in range(P.child_ptr[s], P.child_ptr[s + 1]):
+        E[B.at[s, ROW] + u] = 0
+        L[B.at[s, ROW] + u] = -np.inf
+    whole = B.at[s, ROWS] == len(B.rows)
+    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
         c = P.child[q]
-        at, at_row = B.value_ptr[c], B.row_ptr[c]
+        at, at_row = B.at[c, VALUE], B.at[c, ROW]
         low = V.dtype.type(np.inf)
-        where = B.where[P.scope[c]]
-        if whole and B.count[P.scope[c]] == len(B.rows):
+        where = B.share[0, P.steps[c, SCOPE]]
+        if whole and B.at[c, ROWS] == len(B.rows):
             for u in range(lo, hi):
                 V[base + u] *= V[at + u]
                 low = min(low, V[base + u])
-                E[B.row_ptr[s] + u] += E[at_row + u]
-                L[B.row_ptr[s] + u] = max(L[B.row_ptr[s] + u], L[at_row + u])
+                E[B.at[s, ROW] + u] += E[at_row + u]
+                L[B.at[s, ROW] + u] = max(L[B.at[s, ROW] + u], L[at_row + u])
         else:
-            representative = B.representative[P.scope[s]]
+            representative = B.share[1, P.steps[s, SCOPE]]
             for u in range(lo, hi):
                 r = where[representative[u]]
                 V[base + u] *= V[at + r]
                 low = min(low, V[base + u])
-                E[B.row_ptr[s] + u] += E[at_row + r]
-                L[B.row_ptr[s] + u] = max(L[B.row_ptr[s] + u], L[at_row + r])
+                E[B.at[s, ROW] + u] += E[at_row + r]
+                L[B.at[s, ROW] + u] = max(L[B.at[s, ROW] + u], L[at_row + r])
         if low < small:
-            _rescale_scalars(V, E, L, base, B.row_ptr[s], lo, hi, small)
+            _rescale_scalars(V, E, L, base, B.at[s, ROW], lo, hi, small)
 
 
 @njit(cache=True, boundscheck=False)
@@ -228,12 +262,12 @@ def _rescale_scalars(V, E, L, base, at_row, lo, hi, small):
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def _kronecker(P, B, V, E, L, s, lo, hi):
+def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     drop, keep, rescale = limits(V)
     floor = V.dtype.type(math.ldexp(1.0, drop))
-    a, b = P.child[P.child_ptr[s]], P.child[P.child_ptr[s] + 1]
-    ka, kb = P.width[a], P.width[b]
+    a, b = P.child[P.steps[s, CHILD]], P.child[P.steps[s, CHILD] + 1]
+    ka, kb = P.steps[a, WIDTH], P.steps[b, WIDTH]
     va, vb = view(V, B, P, a), view(V, B, P, b)
     for u in range(lo, hi):
         ra, rb = child_row(P, B, s, a, u), child_row(P, B, s, b, u)
@@ -253,10 +287,10 @@ def _kronecker(P, B, V, E, L, s, lo, hi):
                 low_a = min(low_a, x)
             for j in range(kb):
                 row[i * kb + j] = x * row_b[j]
-        for j in range(ka * kb, P.stride[s]):
+        for j in range(ka * kb, P.steps[s, STRIDE]):
             row[j] = 0
-        lost = max(L[B.row_ptr[a] + ra], L[B.row_ptr[b] + rb])
-        e = E[B.row_ptr[a] + ra] + E[B.row_ptr[b] + rb]
+        lost = max(L[B.at[a, ROW] + ra], L[B.at[b, ROW] + rb])
+        e = E[B.at[a, ROW] + ra] + E[B.at[b, ROW] + rb]
         dropped = top_a * top_b > 0 and low_a * low_b < floor
         if dropped:
             for j in range(ka * kb):
@@ -264,63 +298,58 @@ def _kronecker(P, B, V, E, L, s, lo, hi):
                     row[j] = 0
         if dropped or lost > -np.inf or top_a * top_b < 1e-3:
             e, lost = _settle(row, ka * kb, e, lost, dropped, drop, keep, rescale)
-        E[B.row_ptr[s] + u] = e
-        L[B.row_ptr[s] + u] = lost
+        E[B.at[s, ROW] + u] = e
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, boundscheck=False)
-def _join(P, B, V, E, L, s, lo, hi):
+def evaluate_join(P, B, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     drop = limits(V)[0]
     floor = V.dtype.type(math.ldexp(1.0, drop))
-    first, last = P.child_ptr[s], P.child_ptr[s + 1]
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     for u in range(lo, hi):
         e = -np.inf
         for q in range(first, last):
             c = P.child[q]
-            if _any_positive(V, B.value_ptr[c] + u * P.stride[c], P.width[c]):
-                e = max(e, E[B.row_ptr[c] + u])
+            if _any_positive(V, B.at[c, VALUE] + u * P.steps[c, STRIDE], P.steps[c, WIDTH]):
+                e = max(e, E[B.at[c, ROW] + u])
         lost = -np.inf
         start = 0
         for q in range(first, last):
             c = P.child[q]
-            at = B.value_ptr[c] + u * P.stride[c]
-            shift = E[B.row_ptr[c] + u] - e if e > -np.inf else 0.0
+            at = B.at[c, VALUE] + u * P.steps[c, STRIDE]
+            shift = E[B.at[c, ROW] + u] - e if e > -np.inf else 0.0
             shift = min(shift, 0.0)
             factor = V.dtype.type(math.ldexp(1.0, int(max(shift, -2000.0))))
-            for j in range(P.width[c]):
+            for j in range(P.steps[c, WIDTH]):
                 x = V[at + j] * factor
                 if x < floor and V[at + j] > 0:
                     x = V.dtype.type(0)
                     lost = max(lost, float(drop))
                 v[u, start + j] = x
-            lost = max(lost, L[B.row_ptr[c] + u] + (shift if L[B.row_ptr[c] + u] < np.inf else 0.0))
-            start += P.width[c]
-        for j in range(start, P.stride[s]):
+            lost = max(lost, L[B.at[c, ROW] + u] + (shift if L[B.at[c, ROW] + u] < np.inf else 0.0))
+            start += P.steps[c, WIDTH]
+        for j in range(start, P.steps[s, STRIDE]):
             v[u, j] = 0
-        E[B.row_ptr[s] + u] = e if e > -np.inf else 0.0
-        L[B.row_ptr[s] + u] = lost
+        E[B.at[s, ROW] + u] = e if e > -np.inf else 0.0
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, boundscheck=False)
 def _any_positive(V, at, k):
+    top = V.dtype.type(0)
     for j in range(k):
-        if V[at + j] > 0:
-            return True
-    return False
+        top = max(top, V[at + j])
+    return top > 0
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def _dense_sum(P, B, W, V, E, L, s, lo, hi):
-    if P.inlined[s] >= 0:
-        if P.width[P.inlined[s]] == 1:
-            _hadamard_scalar(P, B, V, E, L, P.inlined[s], lo, hi)
-        else:
-            _hadamard(P, B, V, E, L, P.inlined[s], lo, hi)
-    c = P.child[P.child_ptr[s]]
+def evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi):
+    c = P.child[P.steps[s, CHILD]]
     v, p = view(V, B, P, s), view(V, B, P, c)
-    k, stride, n_in = P.width[s], P.stride[s], P.stride[c]
-    w = W[P.weight[s] : P.weight[s] + k * n_in].reshape(k, n_in)
+    k, stride, n_in = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[c, STRIDE]
+    w = W[P.steps[s, WEIGHT] : P.steps[s, WEIGHT] + k * n_in].reshape(k, n_in)
     multiply_transposed(p, w, v, lo, hi)
     drop = limits(V)[0]
     floor = V.dtype.type(math.ldexp(1.0, drop))
@@ -331,11 +360,11 @@ def _dense_sum(P, B, W, V, E, L, s, lo, hi):
             low = min(low, row[j])
         for j in range(k, stride):
             row[j] = 0
-        lost = L[B.row_ptr[c] + u]
+        lost = L[B.at[c, ROW] + u]
         if low < floor and _flush(row, w, p[u], k, floor):
             lost = max(lost, float(drop))
-        E[B.row_ptr[s] + u] = E[B.row_ptr[c] + u]
-        L[B.row_ptr[s] + u] = lost
+        E[B.at[s, ROW] + u] = E[B.at[c, ROW] + u]
+        L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, boundscheck=False)
@@ -354,12 +383,12 @@ def _flush(row, w, p, k, floor):
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def _scalar_sum(P, B, W, V, E, L, s, lo, hi):
-    base, at_row, at_weight = B.value_ptr[s], B.row_ptr[s], P.weight[s]
-    first, last = P.child_ptr[s], P.child_ptr[s + 1]
+def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
+    base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     plain = True
     for q in range(first, last):
-        c = B.row_ptr[P.child[q]]
+        c = B.at[P.child[q], ROW]
         worst = 0.0
         for u in range(lo, hi):
             worst = max(worst, abs(E[c + u]))
@@ -371,7 +400,7 @@ def _scalar_sum(P, B, W, V, E, L, s, lo, hi):
             E[at_row + u] = 0
             L[at_row + u] = -np.inf
         for q in range(first, last):
-            at = B.value_ptr[P.child[q]]
+            at = B.at[P.child[q], VALUE]
             weight = W[at_weight + q - first]
             for u in range(lo, hi):
                 V[base + u] += weight * V[at + u]
@@ -381,22 +410,22 @@ def _scalar_sum(P, B, W, V, E, L, s, lo, hi):
 
 @njit(cache=True, boundscheck=False)
 def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
-    base, at_row, at_weight = B.value_ptr[s], B.row_ptr[s], P.weight[s]
-    first, last = P.child_ptr[s], P.child_ptr[s + 1]
+    base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     keep = limits(V)[1]
     for u in range(lo, hi):
         e = -np.inf
         for q in range(first, last):
             c = P.child[q]
-            if V[B.value_ptr[c] + u] > 0 and W[at_weight + q - first] > 0:
-                e = max(e, E[B.row_ptr[c] + u])
+            if V[B.at[c, VALUE] + u] > 0 and W[at_weight + q - first] > 0:
+                e = max(e, E[B.at[c, ROW] + u])
         total, lost = 0.0, -np.inf
         for q in range(first, last):
             c = P.child[q]
-            shift = min(E[B.row_ptr[c] + u] - e, 0.0) if e > -np.inf else 0.0
-            total += W[at_weight + q - first] * V[B.value_ptr[c] + u] * math.ldexp(1.0, int(max(shift, -2000.0)))
-            if L[B.row_ptr[c] + u] > -np.inf:
-                lost = max(lost, L[B.row_ptr[c] + u] + shift)
+            shift = min(E[B.at[c, ROW] + u] - e, 0.0) if e > -np.inf else 0.0
+            total += W[at_weight + q - first] * V[B.at[c, VALUE] + u] * math.ldexp(1.0, int(max(shift, -2000.0)))
+            if L[B.at[c, ROW] + u] > -np.inf:
+                lost = max(lost, L[B.at[c, ROW] + u] + shift)
         V[base + u] = total
         E[at_row + u] = e if total > 0 else 0.0
         if total > 0:
@@ -414,18 +443,18 @@ def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
 
 
 @njit(cache=True, boundscheck=False)
-def _mixture(P, B, W, V, E, L, s, lo, hi):
+def evaluate_mixture(P, B, W, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
-    k, stride = P.width[s], P.stride[s]
+    k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
     drop = limits(V)[0]
     floor = V.dtype.type(math.ldexp(1.0, drop))
-    first, last = P.child_ptr[s], P.child_ptr[s + 1]
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     for u in range(lo, hi):
         e = -np.inf
         for q in range(first, last):
             c = P.child[q]
-            if _any_positive(V, B.value_ptr[c] + u * P.stride[c], k):
-                e = max(e, E[B.row_ptr[c] + u])
+            if _any_positive(V, B.at[c, VALUE] + u * P.steps[c, STRIDE], k):
+                e = max(e, E[B.at[c, ROW] + u])
         row = v[u]
         for j in range(stride):
             row[j] = 0
@@ -433,58 +462,23 @@ def _mixture(P, B, W, V, E, L, s, lo, hi):
         if e > -np.inf:
             for q in range(first, last):
                 c = P.child[q]
-                shift = min(E[B.row_ptr[c] + u] - e, 0.0)
+                shift = min(E[B.at[c, ROW] + u] - e, 0.0)
                 factor = V.dtype.type(math.ldexp(1.0, int(max(shift, -2000.0))))
-                at, at_weight = B.value_ptr[c] + u * stride, P.weight[s] + (q - first) * stride
+                at, at_weight = B.at[c, VALUE] + u * stride, P.steps[s, WEIGHT] + (q - first) * stride
                 for j in range(k):
                     row[j] += W[at_weight + j] * V[at + j] * factor
-                if L[B.row_ptr[c] + u] > -np.inf:
-                    lost = max(lost, L[B.row_ptr[c] + u] + shift)
+                if L[B.at[c, ROW] + u] > -np.inf:
+                    lost = max(lost, L[B.at[c, ROW] + u] + shift)
             for j in range(k):
                 if row[j] < floor:
                     row[j] = 0
                     for q in range(first, last):
                         c = P.child[q]
-                        if V[B.value_ptr[c] + u * stride + j] > 0 and W[P.weight[s] + (q - first) * stride + j] > 0:
+                        if V[B.at[c, VALUE] + u * stride + j] > 0 and W[P.steps[s, WEIGHT] + (q - first) * stride + j] > 0:
                             lost = max(lost, float(drop))
         else:
             for q in range(first, last):
-                if L[B.row_ptr[P.child[q]] + u] > -np.inf:
+                if L[B.at[P.child[q], ROW] + u] > -np.inf:
                     lost = np.inf
-        E[B.row_ptr[s] + u] = e if e > -np.inf else 0.0
-        L[B.row_ptr[s] + u] = lost
-
-
-@njit(cache=True, boundscheck=False)
-def _evaluate(P, B, W, T, V, E, L, s, lo, hi):
-    kind = P.kind[s]
-    if kind == _DENSE_SUM:
-        _dense_sum(P, B, W, V, E, L, s, lo, hi)
-    elif kind == _SCALAR_SUM:
-        _scalar_sum(P, B, W, V, E, L, s, lo, hi)
-    elif kind == _HADAMARD:
-        if P.width[s] == 1:
-            _hadamard_scalar(P, B, V, E, L, s, lo, hi)
-        else:
-            _hadamard(P, B, V, E, L, s, lo, hi)
-    elif kind == _TABLE:
-        _table(P, B, T, V, E, L, s, lo, hi)
-    elif kind == _FORMULA:
-        _formula(P, B, T, V, E, L, s, lo, hi)
-    elif kind == _KRONECKER:
-        _kronecker(P, B, V, E, L, s, lo, hi)
-    elif kind == _JOIN:
-        _join(P, B, V, E, L, s, lo, hi)
-    else:
-        _mixture(P, B, W, V, E, L, s, lo, hi)
-
-
-@njit(cache=True, parallel=True, boundscheck=False)
-def forward(P, B, items, W, T, V, E, L, n_threads):
-    """Fill V, E and L for every step of the batch."""
-    for level in range(len(items.level_ptr) - 1):
-        first, last = items.level_ptr[level], items.level_ptr[level + 1]
-        for t in prange(n_threads):
-            for i in range(first, last):
-                if items.thread[i] == t:
-                    _evaluate(P, B, W, T, V, E, L, items.step[i], items.lo[i], items.hi[i])
+        E[B.at[s, ROW] + u] = e if e > -np.inf else 0.0
+        L[B.at[s, ROW] + u] = lost

@@ -1,0 +1,281 @@
+"""The downward pass: adjoints and flows.
+
+With F a unit's flow and p its value, sums and mixtures store the adjoint F/p (in units of the scaled value V), inputs and
+Hadamard products the flow F itself; products pass flow on unchanged, so no division is needed below a product except where
+a sum needs its adjoint. A Kronecker product stores adjoints.
+
+Every step *pulls* from its parents, so that no two items write the same numbers; only a dense sum *pushes* to its one child,
+because that is when its block of weights is in cache, and then updates the block in place.
+
+`shared`: rows are the distinct sub-rows and flow is summed over the batch rows that have them. Not `shared`: one row per
+batch row, for what is not linear in a row's flow.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from flatpc.engine._kernels.columns import (
+    ADJOINT,
+    ADJOINT_ROWS,
+    CHILD,
+    DENSE_SUM,
+    HADAMARD,
+    INLINED,
+    JOIN,
+    KIND,
+    KRONECKER,
+    MIXTURE,
+    PARENT,
+    PARENT_END,
+    ROW,
+    SCALAR_SUM,
+    SCOPE,
+    STRIDE,
+    VALUE,
+    WEIGHT,
+    WIDTH,
+)
+from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
+from flatpc.engine._kernels.items import view
+from flatpc.engine._kernels.update import update_row
+
+ADJOINTS, FLOWS, FUSED = range(3)
+"""What happens to weights: nothing; their flows are added to an array; they are updated at once."""
+
+
+class Rule(NamedTuple):
+    """How weights are updated when the pass is FUSED; `mu` has one entry per step."""
+
+    kind: int
+    mu: NDArray[np.float64]
+    pseudocount: float
+    alpha: float
+    allowed: NDArray[np.uint8]
+    """Empty, or for every weight whether its edge exists."""
+
+
+@njit(cache=True)
+def _is_flow(kind):
+    return kind <= HADAMARD  # TABLE_INPUT, FORMULA_INPUT, HADAMARD
+
+
+@njit(cache=True)
+def adjoints_of(A, B, P, s):
+    start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
+    return A[start : start + rows * stride].reshape(rows, stride)
+
+
+@njit(cache=True)
+def value_row(P, B, s, a, shared):
+    """The row of V that belongs to row a of A."""
+    return a if shared else np.int64(B.share[0, P.steps[s, SCOPE], a])
+
+
+@njit(cache=True, boundscheck=False)
+def factor_of(E, B, P, c, s, r):
+    """2^(E_c - E_s): a child's scale in units of its parent's."""
+    shift = E[B.at[c, ROW] + r] - E[B.at[s, ROW] + r]
+    return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
+    a, ap, v = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p), view(V, B, P, s)
+    k = P.steps[s, WIDTH]
+    zero = A.dtype.type(0)
+    where, representative = B.share[0, P.steps[s, SCOPE]], B.share[1, P.steps[p, SCOPE]]
+    flow = _is_flow(P.steps[s, KIND])
+    for i in range(ap.shape[0]):
+        r = np.int64(where[representative[i]]) if shared else i
+        if r < lo or r >= hi:
+            continue
+        row, source = a[r], ap[i]
+        if flow:
+            for j in range(k):
+                row[j] += source[j]
+        else:
+            value = v[value_row(P, B, s, r, shared)]
+            for j in range(k):
+                row[j] += source[j] / value[j] if value[j] > 0 else zero
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
+    other = P.child[P.steps[p, CHILD] + 1 - position]
+    a, ap = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p)
+    v, vo = view(V, B, P, s), view(V, B, P, other)
+    k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
+    zero = A.dtype.type(0)
+    new = np.empty(k, A.dtype)
+    flow = _is_flow(P.steps[s, KIND])
+    for i in range(ap.shape[0]):
+        b = np.int64(B.share[1, P.steps[p, SCOPE], i]) if shared else i
+        r = np.int64(B.share[0, P.steps[s, SCOPE], b]) if shared else i
+        if r < lo or r >= hi:
+            continue
+        rs, ro, rp = (
+            np.int64(B.share[0, P.steps[s, SCOPE], b]),
+            np.int64(B.share[0, P.steps[other, SCOPE], b]),
+            value_row(P, B, p, i, shared),
+        )
+        shift = E[B.at[s, ROW] + rs] + E[B.at[other, ROW] + ro] - E[B.at[p, ROW] + rp]
+        factor = A.dtype.type(math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0))))
+        source, value, row = ap[i], vo[ro], a[r]
+        if position == 0:
+            for j in range(k):
+                total = zero
+                for m in range(ko):
+                    total += source[j * ko + m] * value[m]
+                new[j] = total
+        else:
+            for j in range(k):
+                new[j] = 0
+            for m in range(ko):
+                x = value[m]
+                for j in range(k):
+                    new[j] += source[m * k + j] * x
+        mine = v[rs]
+        if flow:
+            for j in range(k):
+                row[j] += new[j] * factor * mine[j]
+        else:
+            for j in range(k):
+                row[j] += new[j] * factor if mine[j] > 0 else zero
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
+    """From a JOIN, a MIXTURE or a SCALAR_SUM, which have the scope of their children: rows correspond one to one."""
+    a, ap, v = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p), view(V, B, P, s)
+    k = P.steps[s, WIDTH]
+    kind = P.steps[p, KIND]
+    start = 0
+    if kind == JOIN:
+        for q in range(position):
+            start += P.steps[P.child[P.steps[p, CHILD] + q], WIDTH]
+    flow = _is_flow(P.steps[s, KIND])
+    for r in range(lo, hi):
+        rv = value_row(P, B, s, r, shared)
+        factor = factor_of(E, B, P, s, p, rv)
+        row, source, value = a[r], ap[r], v[rv]
+        if kind == SCALAR_SUM:
+            x = W[P.steps[p, WEIGHT] + position] * factor * source[0]
+            if value[0] > 0 and W[P.steps[p, WEIGHT] + position] > 0:
+                row[0] += x * value[0] if flow else x
+        elif kind == MIXTURE:
+            at = P.steps[p, WEIGHT] + position * P.steps[p, STRIDE]
+            for j in range(k):
+                x = W[at + j] * factor * source[j]
+                if value[j] > 0 and W[at + j] > 0:
+                    row[j] += x * value[j] if flow else x
+        else:
+            for j in range(k):
+                x = source[start + j] * factor
+                if value[j] > 0:
+                    row[j] += x * value[j] if flow else x
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
+    """From a SCALAR_SUM whose scales are all zero: one multiplication per row."""
+    weight = W[P.steps[p, WEIGHT] + position]
+    to, source, value = B.at[s, ADJOINT], B.at[p, ADJOINT], B.at[s, VALUE]
+    if _is_flow(P.steps[s, KIND]):
+        for r in range(lo, hi):
+            A[to + r] += A[source + r] * weight * V[value + r]
+    else:
+        for r in range(lo, hi):
+            A[to + r] += A[source + r] * weight
+
+
+@njit(cache=True, boundscheck=False)
+def _unscaled(E, start, end):
+    worst = 0.0
+    for i in range(start, end):
+        worst = max(worst, abs(E[i]))
+    return worst == 0
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def times_value(P, B, V, A, shared, s, lo, hi):
+    """Adjoint to flow."""
+    a, v = adjoints_of(A, B, P, s), view(V, B, P, s)
+    for r in range(lo, hi):
+        row, value = a[r], v[value_row(P, B, s, r, shared)]
+        for j in range(P.steps[s, STRIDE]):
+            row[j] *= value[j]
+
+
+@njit(cache=True, boundscheck=False)
+def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
+    if s == len(P.steps) - 1:
+        start = B.at[s, ADJOINT]
+        for r in range(lo, hi):
+            value = V[B.at[s, VALUE] + value_row(P, B, s, r, shared)]
+            if value > 0:
+                A[start + r] = root_flow[r] if _is_flow(P.steps[s, KIND]) else root_flow[r] / value
+            else:
+                A[start + r] = 0
+        return
+    first, last = P.steps[s, PARENT], P.steps[s, PARENT_END]
+    if last - first == 1 and P.steps[P.parent[first, 0], KIND] == DENSE_SUM:  # it was pushed
+        if _is_flow(P.steps[s, KIND]):
+            times_value(P, B, V, A, shared, s, lo, hi)
+        return
+    stride = P.steps[s, STRIDE]
+    A[B.at[s, ADJOINT] + lo * stride : B.at[s, ADJOINT] + hi * stride] = 0
+    for q in range(first, last):
+        p, position = P.parent[q, 0], P.parent[q, 1]
+        if P.steps[p, KIND] == HADAMARD:
+            _from_hadamard(P, B, V, A, shared, s, p, lo, hi)
+        elif P.steps[p, KIND] == KRONECKER:
+            _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi)
+        elif (
+            P.steps[p, KIND] == SCALAR_SUM
+            and shared
+            and _unscaled(E, B.at[s, ROW] + lo, B.at[s, ROW] + hi)
+            and _unscaled(E, B.at[p, ROW] + lo, B.at[p, ROW] + hi)
+        ):
+            _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
+        else:
+            _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi)
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
+    """Flows of a dense sum's weights into units n_lo:n_hi, kept or turned into new weights."""
+    c = P.child[P.steps[s, CHILD]]
+    n_in, k = P.steps[c, STRIDE], P.steps[c, WIDTH]
+    g, p = adjoints_of(A, B, P, s), view(V, B, P, c)
+    start = P.steps[s, WEIGHT] + n_lo * n_in
+    end = P.steps[s, WEIGHT] + n_hi * n_in
+    if mode == FLOWS:
+        accumulate_outer(g, p, FL[start:end].reshape(n_hi - n_lo, n_in), n_lo, n_hi)
+        return
+    w = W[start:end].reshape(n_hi - n_lo, n_in)
+    f = np.zeros((n_hi - n_lo, n_in), W.dtype)
+    accumulate_outer(g, p, f, n_lo, n_hi)
+    for n in range(n_hi - n_lo):
+        row, weight = f[n], w[n]
+        for j in range(k):
+            row[j] *= weight[j]
+        allowed = rule.allowed
+        if len(allowed):
+            allowed = allowed[start + n * n_in : start + (n + 1) * n_in]
+        update_row(rule.kind, row, weight, allowed, k, rule.mu[s], rule.pseudocount, rule.alpha)
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def push(P, B, W, V, A, shared, s, lo, hi):
+    """A dense sum's adjoints to its child; an inlined product's become flows at once."""
+    c = P.child[P.steps[s, CHILD]]
+    rows, columns = P.steps[s, WIDTH], P.steps[c, STRIDE]
+    start = P.steps[s, WEIGHT]
+    w = W[start : start + rows * columns].reshape(rows, columns)
+    multiply(adjoints_of(A, B, P, s), w, adjoints_of(A, B, P, c), lo, hi)
+    if P.steps[s, INLINED] >= 0:
+        times_value(P, B, V, A, shared, c, lo, hi)

@@ -1,0 +1,57 @@
+"""What the numbers mean: kinds of step, and the columns of the two tables that kernels read.
+
+Tables rather than one array per attribute: every array is some ten machine words in each call between kernels, and
+compiling calls with dozens of arrays takes minutes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+TABLE_INPUT, FORMULA_INPUT, HADAMARD, KRONECKER, DENSE_SUM, SCALAR_SUM, MIXTURE, JOIN = range(8)
+GAUSSIAN, BINOMIAL, POISSON = range(3)
+
+(
+    KIND,
+    WIDTH,
+    STRIDE,  # distance between a step's rows
+    SCOPE,  # index of the step's scope among the distinct scopes
+    CHILD,  # its children are child[CHILD:CHILD_END]
+    CHILD_END,
+    PARENT,  # its parents are parent[PARENT:PARENT_END]
+    PARENT_END,
+    WEIGHT,  # where its weights start
+    TABLE,  # where an input's table or parameters start
+    VARIABLE,
+    CATEGORIES,  # rows of a table; trials of a binomial
+    FORMULA,  # GAUSSIAN, BINOMIAL or POISSON
+    INLINED,  # the product that a dense sum computes itself, or -1
+    ALONE,  # 1 for a dense sum that shares its weights with nobody
+    N_COLUMNS,
+) = range(16)
+
+VALUE, ROW, ROWS, ADJOINT, ADJOINT_ROWS, N_PLACES = range(6)
+
+
+class Structure(NamedTuple):
+    """The program as kernels read it."""
+
+    steps: NDArray[np.int64]
+    """`[steps, N_COLUMNS]`."""
+    child: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    """`[edges, 2]`: a parent, and which of its children the step is."""
+
+
+class Batch(NamedTuple):
+    """A batch as kernels read it: B rows, S scopes."""
+
+    X: NDArray[np.float64]
+    """All rows of the data set `[N, D]`."""
+    rows: NDArray[np.int64]
+    """`[B]`: which of them are in the batch."""
+    share: NDArray[np.int32]
+    """`[2, S, B]`: `share[0, s, b]` is the number of row b's sub-row in scope s, `share[1, s, u]` a row that has sub-row u."""
+    at: NDArray[np.int64]
+    """`[steps, N_PLACES]`: where a step's values and per-row numbers start, its number of sub-rows; the same for adjoints."""

@@ -1,0 +1,113 @@
+"""The two passes over a batch, phase by phase; thread t does its share of each phase."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from flatpc.engine._kernels.adjoints import ADJOINTS, deal_with_weights, pull, push
+from flatpc.engine._kernels.collect import add_gradient, add_statistics
+from flatpc.engine._kernels.columns import (
+    ADJOINT_ROWS,
+    ALONE,
+    DENSE_SUM,
+    FORMULA_INPUT,
+    HADAMARD,
+    INLINED,
+    JOIN,
+    KIND,
+    KRONECKER,
+    SCALAR_SUM,
+    TABLE_INPUT,
+    WIDTH,
+)
+from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHT_BLOCK, WEIGHTS
+from flatpc.engine._kernels.threads import meet
+from flatpc.engine._kernels.values import (
+    evaluate_dense_sum,
+    evaluate_formula,
+    evaluate_hadamard,
+    evaluate_hadamard_scalar,
+    evaluate_join,
+    evaluate_kronecker,
+    evaluate_mixture,
+    evaluate_scalar_sum,
+    evaluate_table,
+)
+
+
+class Owners(NamedTuple):
+    """Which steps use a block of parameters, in order: one step unless parameters are tied."""
+
+    weight_ptr: NDArray[np.int64]
+    weight_step: NDArray[np.int64]
+    input_ptr: NDArray[np.int64]
+    input_step: NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
+    """Fill V, E and L for every step of the batch."""
+    for phase in range(len(items.ptr) - 1):
+        first, last = items.ptr[phase], items.ptr[phase + 1]
+        for i in range(first, last):
+            if items.item[i, 4] != t:
+                continue
+            s, lo, hi = items.item[i, 1], items.item[i, 2], items.item[i, 3]
+            if P.steps[s, INLINED] >= 0:
+                s = P.steps[s, INLINED]
+            while True:
+                kind = P.steps[s, KIND]
+                if kind == HADAMARD and P.steps[s, WIDTH] > 1:
+                    evaluate_hadamard(P, B, V, E, L, s, lo, hi)
+                elif kind == HADAMARD:
+                    evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi)
+                elif kind == DENSE_SUM:
+                    evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi)
+                elif kind == TABLE_INPUT:
+                    evaluate_table(P, B, T, V, E, L, s, lo, hi)
+                elif kind == FORMULA_INPUT:
+                    evaluate_formula(P, B, T, V, E, L, s, lo, hi)
+                elif kind == SCALAR_SUM:
+                    evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi)
+                elif kind == KRONECKER:
+                    evaluate_kronecker(P, B, V, E, L, s, lo, hi)
+                elif kind == JOIN:
+                    evaluate_join(P, B, V, E, L, s, lo, hi)
+                else:
+                    evaluate_mixture(P, B, W, V, E, L, s, lo, hi)
+                if s == items.item[i, 1]:
+                    break
+                s = items.item[i, 1]
+        meet(barrier, t, n_threads, phase)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def backward(P, B, items, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST, rule, t, n_threads, barrier):
+    """Fill A, and unless mode is ADJOINTS deal with weights and inputs as well."""
+    for phase in range(len(items.ptr) - 1):
+        first, last = items.ptr[phase], items.ptr[phase + 1]
+        if first == last or (mode == ADJOINTS and items.item[first, 0] != DESCEND):
+            continue
+        for i in range(first, last):
+            if items.item[i, 4] != t:
+                continue
+            what, s, lo, hi = items.item[i, 0], items.item[i, 1], items.item[i, 2], items.item[i, 3]
+            if what == DESCEND:
+                pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi)
+                if P.steps[s, KIND] == DENSE_SUM:
+                    push(P, B, W, V, A, shared, s, lo, hi)
+                    # With few rows the weights are dealt with while they are in cache.
+                    if mode != ADJOINTS and P.steps[s, ALONE] and B.at[s, ADJOINT_ROWS] <= ROWS_PER_ITEM:
+                        what, lo, hi = WEIGHTS, 0, P.steps[s, WIDTH]
+            if what == WEIGHTS:
+                deal_with_weights(P, B, W, V, A, FL, mode, rule, s, lo, hi)
+            elif what == INPUT_BLOCK:
+                for q in range(owners.input_ptr[s], owners.input_ptr[s + 1]):
+                    add_statistics(P, B, T, A, ST, owners.input_step[q])
+            elif what == WEIGHT_BLOCK:
+                for q in range(owners.weight_ptr[s], owners.weight_ptr[s + 1]):
+                    if not P.steps[owners.weight_step[q], ALONE]:
+                        add_gradient(P, B, V, E, A, FL, owners.weight_step[q])
+        meet(barrier, t, n_threads, phase)
