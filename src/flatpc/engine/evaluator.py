@@ -249,9 +249,9 @@ def _root_flow(plan: Plan, log_prob: Array, row_weights: Array | None) -> Array:
 
 def _cost(structure: columns.Structure) -> Array:
     """Rough work per row of each step."""
-    steps = structure.steps
+    steps: Any = structure.steps
     n_children = steps[:, columns.CHILD_END] - steps[:, columns.CHILD]
-    cost = (steps[:, columns.STRIDE] * np.maximum(n_children, 1)).astype(np.float64)
+    cost: Array = (steps[:, columns.STRIDE] * np.maximum(n_children, 1)).astype(np.float64)
     dense = steps[:, columns.KIND] == columns.DENSE_SUM
     below = structure.child[steps[dense, columns.CHILD]]
     cost[dense] += steps[dense, columns.WIDTH] * steps[below, columns.STRIDE]

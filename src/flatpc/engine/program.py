@@ -92,7 +92,7 @@ def compile_circuit(circuit: Circuit) -> Program:
         circuit.check_structure()
         cached = _Compiler(circuit).program()
         circuit.__dict__["_program"] = cached
-    return cached  # type: ignore[no-any-return]
+    return cached
 
 
 def _formula(family: Family) -> int:

@@ -88,7 +88,8 @@ class _Run:
         for g, layer in enumerate(self.layers):
             joined = np.concatenate([_numpy(block[g]) for block in blocks], axis=1)
             for j, i in enumerate(layer.nodes):
-                out[i] = joined[j]
+                if i >= 0:
+                    out[i] = joined[j]
         return out
 
     def _separately(self, unsure: Tensor) -> Iterator[Tensor]:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 Parameters = Mapping[int, Any]
 _LARGEST = {torch.float32: 80.0, torch.float64: 300.0}
 _MOST_LOST = 1e200
-_RESCALE_EVERY = 4
 
 
 @dataclass
@@ -69,6 +68,7 @@ class Layer(Protocol):
     """One group of nodes."""
 
     nodes: tuple[int, ...]
+    """-1 for a stage of a wide product."""
     width: int
 
     def stack(self, parameters: Parameters) -> Any:
@@ -156,7 +156,7 @@ class Hadamard:
 
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         self.nodes = group.nodes
-        self.width = circuit.widths[group.nodes[0]]
+        self.width = group.width
         self.counts: list[int] = []
         self.takes: list[Take] = []
         for t in range(len(group.children[0])):
@@ -176,8 +176,6 @@ class Hadamard:
                 done.append((v[n:], s[n:], e[n:]))
             a, b, c = (self.takes[t](part) for part in (state.v, state.s, state.e))
             v, s, e = v[:n] * a, s[:n] + b, e[:n] + c
-            if t % _RESCALE_EVERY == 0:
-                v, s, e = _rescale(v, s, state.losses(v, e))
         if done:
             done.append((v, s, e))
             v, s, e = (torch.cat(parts) for parts in zip(*reversed(done), strict=True))
@@ -206,7 +204,7 @@ class Kronecker:
 
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         self.nodes = group.nodes
-        self.width = circuit.widths[group.nodes[0]]
+        self.width = group.width
         self.takes = _takes_by_child(group, device)
         self.widths = _child_widths(circuit, group)
 
@@ -217,11 +215,9 @@ class Kronecker:
         v, s, e = (self.takes[0](part) for part in (state.v, state.s, state.e))
         if len(self.takes) == 1:
             v = v.clone()
-        for t, take in enumerate(self.takes[1:], start=1):
+        for take in self.takes[1:]:
             v = (v[..., :, None] * take(state.v)[..., None, :]).flatten(-2)
             s, e = s + take(state.s), e + take(state.e)
-            if t % _RESCALE_EVERY == 0:
-                v, s, e = _rescale(v, s, state.losses(v, e))
         state.append(*_rescale(v, s, state.losses(v, e)))
 
     def separate(self, state: State, X: Tensor, stacked: None) -> None:
@@ -247,7 +243,7 @@ class _Weighted:
 
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         self.nodes = group.nodes
-        self.width = circuit.widths[group.nodes[0]]
+        self.width = group.width
         self.takes = _takes_by_child(group, device)
         self.widths = _child_widths(circuit, group)
         self.owners = [circuit.owners[i] for i in group.nodes]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from flatpc.circuit.nodes import Input, Mixture, Product, Sum, children_of
+from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -22,56 +22,73 @@ Place = tuple[int, int]
 Index = slice | Tensor
 
 
+# Hadamard products of more children are made in stages, so that values are rescaled on the way.
+MOST_FACTORS = 8
+
+
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are evaluated together. `children[j]` are the places of the j-th node's children."""
+    """Nodes that are evaluated together. `children[j]` are the places of the j-th node's children.
+
+    A node of -1 is a stage of a wide product, not a node of the circuit.
+    """
 
     kind: str
+    width: int
     nodes: tuple[int, ...]
     children: tuple[tuple[Place, ...], ...]
 
 
 def fold(circuit: Circuit) -> list[Group]:
-    """The groups of a circuit, children before parents.
+    """The groups of a circuit, children before parents; the root is the last group.
 
     Inputs fold by family and width; sums by width and children's widths; mixtures by width and number of children;
     Kronecker products by children's widths; Hadamard products by width alone, those with most children first.
     """
-    nodes, widths = circuit.nodes, circuit.widths
-    levels: list[int] = []
-    buckets: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for i, node in enumerate(nodes):
-        level = 1 + max((levels[c] for c in children_of(node)), default=-1)
+    levels: list[int] = []  # of items: nodes, and stages of wide products
+    buckets: dict[tuple[object, ...], list[tuple[int, int, tuple[int, ...]]]] = defaultdict(list)
+    item_of: list[int] = []
+
+    def add(i: int, width: int, kind: str, more: object, children: tuple[int, ...]) -> int:
+        level = 1 + max((levels[c] for c in children), default=-1)
+        buckets[level, kind, width, more].append((len(levels), i, children))
         levels.append(level)
-        child_widths = tuple(widths[c] for c in children_of(node))
+        return len(levels) - 1
+
+    for i, node in enumerate(circuit.nodes):
+        width = circuit.widths[i]
+        children = tuple(item_of[c] for c in children_of(node))
+        widths = tuple(circuit.widths[c] for c in children_of(node))
         if isinstance(node, Input):
-            key: tuple[object, ...] = (level, "input", node.family, node.width)
-        elif isinstance(node, Sum):
-            key = (level, "sum", node.width, child_widths)
-        elif isinstance(node, Mixture):
-            key = (level, "mixture", child_widths)
+            item_of.append(add(i, width, "input", node.family, ()))
+        elif isinstance(node, Sum | Mixture):
+            item_of.append(add(i, width, "sum" if isinstance(node, Sum) else "mixture", widths, children))
         elif node.kind == "kronecker":
-            key = (level, "kronecker", child_widths)
+            item_of.append(add(i, width, "kronecker", widths, children))
         else:
-            key = (level, "hadamard", widths[i])
-        buckets[key].append(i)
+            while len(children) > MOST_FACTORS:
+                children = tuple(sorted(children, key=levels.__getitem__))
+                first, rest = children[:MOST_FACTORS], children[MOST_FACTORS:]
+                children = (*rest, add(-1, width, "hadamard", None, first))
+            item_of.append(add(i, width, "hadamard", None, children))
 
     groups: list[Group] = []
     places: dict[int, Place] = {}
     for key in sorted(buckets, key=lambda k: k[0]):  # type: ignore[arg-type, return-value]
-        kind = str(key[1])
+        _, kind, width, _ = key
         members = []
-        for i in buckets[key]:
-            node = nodes[i]
-            children = tuple(places[c] for c in children_of(node))
-            if isinstance(node, Product) and node.kind == "hadamard":
-                children = tuple(sorted(children))
-            first = node.variable if isinstance(node, Input) else -len(children)
-            members.append((first, children, i))
+        for item, i, children in buckets[key]:
+            found = tuple(places[c] for c in children)
+            node = circuit.nodes[i]
+            if kind == "hadamard":
+                found = tuple(sorted(found))
+            first = node.variable if kind == "input" and isinstance(node, Input) else -len(found)
+            members.append((first, found, item, i))
         members.sort()
-        for position, (_, _, i) in enumerate(members):
-            places[i] = (len(groups), position)
-        groups.append(Group(kind, tuple(i for _, _, i in members), tuple(children for _, children, _ in members)))
+        for position, (_, _, item, _) in enumerate(members):
+            places[item] = (len(groups), position)
+        nodes = tuple(i for *_, i in members)
+        groups.append(Group(str(kind), int(str(width)), nodes, tuple(found for _, found, _, _ in members)))
     return groups
 
 

@@ -52,10 +52,10 @@ def _entry(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def _publish(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+def _publish(typing_context, array, index, value):
     """array[index] = value, seen by other threads after everything written before."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         builder.store_atomic(arguments[2], _entry(context, builder, signature, arguments), "release", 8)
         return context.get_dummy_value()
 
@@ -63,20 +63,20 @@ def _publish(typing_context, array, index, value):  # type: ignore[no-untyped-de
 
 
 @intrinsic
-def _observe(typing_context, array, index):  # type: ignore[no-untyped-def]
+def _observe(typing_context, array, index):
     """array[index] as the last thread wrote it."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.load_atomic(_entry(context, builder, signature, arguments), "acquire", 8)
 
     return types.int64(array, types.intp), generate
 
 
 @intrinsic
-def _yield_core(typing_context):  # type: ignore[no-untyped-def]
+def _yield_core(typing_context):
     """Let another thread have the core, where the platform has a call for it."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         if sys.platform != "win32":
             function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield")
             builder.call(function, [])

@@ -1,0 +1,45 @@
+"""Where compiled kernels are kept: a folder named after a hash of their sources.
+
+Numba itself looks only at the file of the function it loads, and would go on using code that a change in another file has
+made stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numba
+
+_announced = False
+
+
+@contextmanager
+def kernel_cache(*folders: Path) -> Iterator[None]:
+    """Functions decorated with `njit(cache=True)` inside are cached for exactly the sources in `folders`."""
+    global _announced
+    before = numba.config.CACHE_DIR
+    folder = _cache_folder(folders)
+    if not _announced and not any(folder.rglob("*.nbi")):
+        _announced = True
+        print("flatpc: compiling its kernels for this machine; this happens once and takes a minute.", file=sys.stderr)
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def _cache_folder(folders: tuple[Path, ...]) -> Path:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for folder in folders:
+        for source in sorted(folder.glob("*.py")):
+            digest.update(source.read_bytes())
+    root = os.environ.get("NUMBA_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "flatpc"
+    )
+    return Path(root) / f"kernels-{digest.hexdigest()[:16]}"
