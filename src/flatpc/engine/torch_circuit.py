@@ -18,7 +18,7 @@ NodeTensors = Tensor | dict[str, Tensor]
 
 # The share of a probability that may be lost to underflow. A row that may have lost more is evaluated again: in float64,
 # and if that isn't enough either, with a scale for every unit.
-_TOLERANCE = {torch.float32: 1e-12, torch.float64: 1e-24}
+_TOLERANCE = {torch.float32: 1e-8, torch.float64: 1e-17}
 _SEPARATE_NUMBERS = 1 << 22
 
 

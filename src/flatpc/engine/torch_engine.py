@@ -75,9 +75,10 @@ class _Run:
 
     def blocks(self, X: Array) -> Iterator[tuple[slice, Tensor]]:
         """Rows in blocks of bounded memory."""
-        # A row takes its values, its flows, and what sums keep or make on the way.
+        # A row takes each unit's value, its flow, and what sums keep or make on the way; and each node's scale and loss.
+        nodes = sum(len(layer.nodes) for layer in self.layers)
         units = sum(len(layer.nodes) * layer.width for layer in self.layers)
-        size = max(1, _BLOCK_BYTES // (4 * units * self.dtype.itemsize))
+        size = max(1, _BLOCK_BYTES // (4 * units * self.dtype.itemsize + 32 * nodes))
         for start in range(0, len(X), size):
             at = slice(start, min(start + size, len(X)))
             yield at, torch.tensor(X[at], dtype=torch.float64, device=self.net.device)

@@ -40,17 +40,19 @@ class Group:
 
 
 def fold(circuit: Circuit) -> list[Group]:
-    """The groups of a circuit, children before parents; the root is the last group.
+    """The groups of a circuit, children before parents; the root is alone in the last one.
 
     Inputs fold by family and width; sums by width and children's widths; mixtures by width and number of children;
     Kronecker products by children's widths; Hadamard products by width alone, those with most children first.
     """
     levels: list[int] = []  # of items: nodes, and stages of wide products
-    buckets: dict[tuple[object, ...], list[tuple[int, int, tuple[int, ...]]]] = defaultdict(list)
+    buckets: dict[tuple[int, str, int, object], list[tuple[int, int, tuple[int, ...]]]] = defaultdict(list)
     item_of: list[int] = []
 
     def add(i: int, width: int, kind: str, more: object, children: tuple[int, ...]) -> int:
         level = 1 + max((levels[c] for c in children), default=-1)
+        if i == circuit.root:
+            level = 1 + max(levels, default=-1)  # nodes that nothing uses may lie as high as the root
         buckets[level, kind, width, more].append((len(levels), i, children))
         levels.append(level)
         return len(levels) - 1
@@ -74,21 +76,20 @@ def fold(circuit: Circuit) -> list[Group]:
 
     groups: list[Group] = []
     places: dict[int, Place] = {}
-    for key in sorted(buckets, key=lambda k: k[0]):  # type: ignore[arg-type, return-value]
+    for key in sorted(buckets, key=lambda key: key[0]):
         _, kind, width, _ = key
         members = []
-        for item, i, children in buckets[key]:
-            found = tuple(places[c] for c in children)
-            node = circuit.nodes[i]
+        for item, i, below in buckets[key]:
+            found = tuple(places[c] for c in below)
             if kind == "hadamard":
                 found = tuple(sorted(found))
-            first = node.variable if kind == "input" and isinstance(node, Input) else -len(found)
-            members.append((first, found, item, i))
+            node = circuit.nodes[i]
+            order = node.variable if isinstance(node, Input) else -len(found)
+            members.append((order, found, item, i))
         members.sort()
         for position, (_, _, item, _) in enumerate(members):
             places[item] = (len(groups), position)
-        nodes = tuple(i for *_, i in members)
-        groups.append(Group(str(kind), int(str(width)), nodes, tuple(found for _, found, _, _ in members)))
+        groups.append(Group(kind, width, tuple(i for *_, i in members), tuple(found for _, found, _, _ in members)))
     return groups
 
 
