@@ -1,0 +1,44 @@
+"""Train, validation and test rows, and the protocol that trains on a fraction of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import OptionError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """One data set; rows are float64, as circuits read them."""
+
+    name: str
+    train: Array
+    valid: Array
+    test: Array
+
+    def fraction(self, fraction: float, *, how: str = "first", seed: int = 0) -> Splits:
+        """The same validation and test rows with fewer training rows."""
+        return replace(self, train=fraction_of(self.train, fraction, how=how, seed=seed))
+
+
+def fraction_of(rows: Any, fraction: float, *, how: str = "first", seed: int = 0) -> Any:
+    """`int(fraction · N)` of the rows, at least one: the first ones, or a random subset by seed, in their old order.
+
+    >>> fraction_of(np.arange(10), 0.3)
+    array([0, 1, 2])
+    """
+    if not 0 < fraction <= 1:
+        raise OptionError(f"fraction={fraction}; it is greater than 0 and at most 1.")
+    # 0.07 · 100 is 7.000000000000001 and 0.29 · 100 is 28.999999999999996: both mean what they say.
+    n = max(1, int(fraction * len(rows) + 1e-9))
+    if how == "first":
+        return rows[:n]
+    if how == "random":
+        return rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])]
+    raise OptionError(f"how={how!r}; choose 'first' or 'random'.")
