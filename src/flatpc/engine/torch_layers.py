@@ -291,8 +291,7 @@ class SumLayer(_Weighted):
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         inner = state.inner[g]
-        # A unit of value 0 has no flow, so what its flow is divided by doesn't matter.
-        ratio = flows[g] / state.v[g].clamp(min=state.tiny)
+        ratio = flows[g] / _positive(state, g)
         down = torch.bmm(ratio, stacked).mul_(inner)
         for take, piece in zip(self.takes, torch.split(down, self.widths, dim=-1), strict=True):
             take.add(flows, piece)
@@ -318,7 +317,7 @@ class MixtureLayer(_Weighted):
         state.append(*_separate_sum(v, s, stacked[:, None, :, :]))
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
-        ratio = flows[g] / state.v[g].clamp(min=state.tiny)
+        ratio = flows[g] / _positive(state, g)
         edges = ratio[..., None] * state.inner[g]
         for c, take in enumerate(self.takes):
             take.add(flows, edges[..., c] * stacked[:, None, :, c])
@@ -326,6 +325,12 @@ class MixtureLayer(_Weighted):
 
     def largest(self) -> int:
         return len(self.nodes) * self.width * len(self.widths)
+
+
+def _positive(state: State, g: int) -> Tensor:
+    """The group's values, for its flow to be divided by. A unit of value 0 has no flow: there, any number will do."""
+    # In place: parents, which may look at these values too, have passed on their flow already.
+    return state.v[g].clamp_(min=state.tiny)
 
 
 def _separate_sum(v: Tensor, s: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
