@@ -59,7 +59,7 @@ def save(circuit: Circuit, path: str | os.PathLike[str]) -> None:
         raise FileFormatError(f"There is no folder {path.parent} to save into; create it first.")
     circuit.check_structure()
     try:
-        _replace(path, _encode(circuit))
+        replace_file(path, _encode(circuit))
     except _Refused as error:
         raise FileFormatError(f"Can't save to {path}: {error}") from error
 
@@ -160,7 +160,7 @@ def _check_digest(data: bytes, digest: object) -> None:
         raise _Refused(f"it is damaged or cut off: the checksum doesn't fit. {_AGAIN}")
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Put `data` at `path` so that a crash at any moment leaves the old file or the new one."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
