@@ -1,11 +1,20 @@
 """Probabilistic circuits with exact curvature, for learning from little data."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from flatpc import queries, structures
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator, Poisson, family
 from flatpc.circuit.files import load
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FlatpcError
+
+if TYPE_CHECKING:
+    from flatpc import data as data
+    from flatpc import learning as learning
+    from flatpc.learning import Sharpness as Sharpness
+    from flatpc.learning.fit import fit as fit
 
 __version__ = "0.1.0"
 
@@ -23,9 +32,23 @@ __all__ = [
     "Node",
     "Poisson",
     "Product",
+    "Sharpness",
     "Sum",
+    "data",
     "family",
+    "fit",
+    "learning",
     "load",
     "queries",
     "structures",
 ]
+
+# Imported when first used: learning needs numba, which takes a while to load.
+_LAZY = {"Sharpness": "flatpc.learning", "fit": "flatpc.learning", "data": "", "learning": ""}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'flatpc' has no attribute {name!r}")
+    home = _LAZY[name]
+    return getattr(import_module(home), name) if home else import_module(f"flatpc.{name}")

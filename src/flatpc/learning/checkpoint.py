@@ -1,0 +1,142 @@
+"""Checkpoints: all that is needed to go on after a crash and end with the same bits.
+
+One safetensors file, replaced in one step: after a crash at any moment it holds the state after some epoch, never half of
+one. Shuffling needs no state, because the order of rows depends on seed and epoch alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as write_arrays
+
+from flatpc.circuit.files import replace_file
+from flatpc.circuit.nodes import Sum
+from flatpc.errors import FileFormatError, OptionError
+from flatpc.learning.history import History, row_from_json, to_json
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+VERSION = 1
+_KEY = "flatpc checkpoint"
+
+
+@dataclass
+class State:
+    """Where a run is."""
+
+    epoch: int = 0
+    """Epochs done."""
+    learner: dict[str, NDArray[Any]] = field(default_factory=dict)
+    best: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Packed parameters after the epoch with the lowest validation NLL."""
+    best_epoch: int = 0
+    best_nll: float = float("inf")
+    history: History = field(default_factory=History)
+    notes: list[str] = field(default_factory=list)
+    stopped: str = ""
+    """Why the run ended, if it has."""
+
+
+def fingerprint(circuit: Circuit, X: Any, valid: Any, options: dict[str, Any]) -> dict[str, str]:
+    """What must be the same for a run to be resumed: each part's name, and its digest or value."""
+    parameters = hashlib.sha256()
+    for i, value in circuit.parameters.items():
+        for array in value.values() if isinstance(value, dict) else (value,):
+            parameters.update(f"{i}".encode() + np.ascontiguousarray(array).tobytes())
+    return {
+        "structure of the circuit": _structure(circuit),
+        "starting parameters": parameters.hexdigest(),
+        "training rows": _digest(X),
+        "validation rows": _digest(valid),
+        # A function is known by its name; its address changes from run to run.
+        **{name: re.sub(" at 0x[0-9a-f]+", "", repr(value)) for name, value in options.items()},
+    }
+
+
+def _structure(circuit: Circuit) -> str:
+    digest = hashlib.sha256()
+    for node in circuit.nodes:
+        digest.update(repr(node).encode())
+        if isinstance(node, Sum) and node.mask is not None:
+            digest.update(node.mask.tobytes())
+    return digest.hexdigest()
+
+
+def _digest(rows: Any) -> str:
+    return "none" if rows is None else hashlib.sha256(f"{rows.shape}".encode() + rows.tobytes()).hexdigest()
+
+
+def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) -> None:
+    """Replace the checkpoint by this state."""
+    arrays = {f"{part}.{name}": array for part in ("learner", "best") for name, array in getattr(state, part).items()}
+    text = {
+        "version": VERSION,
+        "identity": identity,
+        "epoch": state.epoch,
+        "best_epoch": state.best_epoch,
+        "best_nll": to_json(state.best_nll),
+        "history": to_json(state.history),
+        "notes": state.notes,
+        "stopped": state.stopped,
+        "sha256": _digest_of(arrays),
+    }
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise OptionError(f"checkpoint={path}: there is no folder {path.parent}; create it first.")
+    replace_file(path, write_arrays(arrays, {_KEY: json.dumps(text)}))
+
+
+def read(path: str | os.PathLike[str], identity: dict[str, str]) -> State | None:
+    """The state that was written last; None if there is no file yet."""
+    if not Path(path).exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = json.loads((file.metadata() or {})[_KEY])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        version, found, epoch = text["version"], text["identity"], int(text["epoch"])
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise FileFormatError(f"{path} is not a checkpoint that fit wrote ({error}); give another name or delete it.") from None
+    if version != VERSION:
+        raise FileFormatError(f"{path} has version {version} of the format, and this flatpc reads {VERSION}; delete it.")
+    if text["sha256"] != _digest_of(arrays):
+        raise FileFormatError(f"{path} is damaged: the checksum doesn't fit; delete it to start anew.")
+    different = sorted(name for name in identity if found.get(name) != identity[name])
+    if different:
+        raise OptionError(
+            f"{path} is the checkpoint of another run; different here: {', '.join(different)}. "
+            f"Give the same as before to go on with that run, or another file name to start a new one."
+        )
+    parts: dict[str, dict[str, NDArray[Any]]] = {"learner": {}, "best": {}}
+    for name, array in arrays.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = array
+    history = History(row_from_json(row) for row in text["history"])
+    return State(
+        epoch,
+        parts["learner"],
+        parts["best"],
+        text["best_epoch"],
+        float(text["best_nll"]),
+        history,
+        text["notes"],
+        text["stopped"],
+    )
+
+
+def _digest_of(arrays: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,159 @@
+"""Expectation maximisation, plain and sharpness-aware.
+
+A step adds up flows of a batch (E) and puts in their place what maximises the expected log-likelihood less the penalty (M),
+then averages with the old parameters: θ ← (1-α)θ + αθ̃. A batch of B rows stands for N/B times as much data, so μ and
+pseudocounts, which are in counts of the whole data set, are scaled by B/N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine import packing
+from flatpc.engine._kernels import update
+from flatpc.engine._kernels.collect import update_weights
+from flatpc.engine._kernels.threads import run
+from flatpc.engine._kernels.update import Rule
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.learning import model
+from flatpc.learning.distributed import Workers
+from flatpc.learning.inputs import group_inputs, update_inputs
+from flatpc.learning.layers import Layers
+from flatpc.learning.schedules import Constant, Schedule
+from flatpc.learning.sharpness import Sharpness
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FULL_STEP = Constant(1.0)
+KINDS = {
+    ("quadratic", "renormalize"): update.QUADRATIC,
+    ("cubic", "renormalize"): update.CUBIC,
+    ("quadratic", "exact"): update.QUADRATIC_EXACT,
+    ("cubic", "exact"): update.CUBIC_EXACT,
+}
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What an E-step leaves: sums over rows, which add up over batches and over machines."""
+
+    log_likelihood: float
+    n_rows: int
+    gradient: NDArray[Any]
+    """Of all weights, flat: flow / weight."""
+    inputs: Array
+    """Sufficient statistics of all inputs, flat."""
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.log_likelihood + other.log_likelihood,
+            self.n_rows + other.n_rows,
+            self.gradient + other.gradient,
+            self.inputs + other.inputs,
+        )
+
+
+class EM:
+    """Learns by EM. `step` makes one step; `accumulate` and `update` are its two halves."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        n_rows: int,
+        *,
+        step_size: Schedule = FULL_STEP,
+        pseudocount: float = 0.0,
+        input_pseudocount: float = 0.0,
+        sharpness: Sharpness | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self.evaluator = evaluator
+        self.n_rows = n_rows
+        self.step_size = step_size
+        self.pseudocount, self.input_pseudocount = pseudocount, input_pseudocount
+        self.sharpness = sharpness
+        self.workers = workers or Workers()
+        self.mu = 0.0
+        """The μ of the last step, averaged over layers."""
+        self._kind = KINDS[sharpness.update, sharpness.multiplier] if sharpness else update.PLAIN
+        self._layers = Layers(evaluator.circuit, evaluator.program)
+        self._groups = group_inputs(evaluator.circuit, evaluator.program)
+        self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
+
+    def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
+        """One E-step and M-step over the rows; the mean log-likelihood before it."""
+        if self.workers.n > 1 or (self.sharpness and self.sharpness.relative):
+            statistics = self.workers.add_statistics(self.accumulate(evidence, self.workers.share_of(rows)))
+            self.update(statistics, progress)
+            return statistics.log_likelihood / statistics.n_rows
+        share = len(rows) / self.n_rows
+        alpha = self.step_size(progress)
+        self.mu = self.sharpness.schedule(progress) * share if self.sharpness else 0.0
+        rule = self._rule(np.full(self.evaluator.program.n_steps, self.mu), share, alpha)
+        log_likelihood, inputs = self.evaluator.em_step(evidence, rows, rule)
+        self._update_inputs(inputs, progress, share)
+        return log_likelihood
+
+    def accumulate(self, evidence: Evidence, rows: Ints) -> Statistics:
+        """The E-step over the rows."""
+        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows)
+        return Statistics(float(log_prob.sum()), len(rows), gradient, inputs)
+
+    def update(self, statistics: Statistics, progress: float = 0.0) -> None:
+        """The M-step from statistics that were taken at the present parameters; it uses them up."""
+        share = statistics.n_rows / self.n_rows
+        per_layer = np.zeros(self._layers.n_layers)
+        if self.sharpness:
+            relative = self.sharpness.relative
+            unit = self._layers.mean_flow(statistics.gradient, self.evaluator.weights) if relative else share
+            per_layer = per_layer + self.sharpness.schedule(progress) * unit
+        self.mu = float(per_layer.mean()) if len(per_layer) else 0.0
+        rule = self._rule(self._layers.per_step(per_layer), share, self.step_size(progress))
+        program = self.evaluator.program
+        run(
+            update_weights, self.evaluator.n_threads,
+            program.structure, program.owners, self.evaluator.weights, statistics.gradient, rule, True,
+        )  # fmt: skip
+        self._update_inputs(statistics.inputs, progress, share)
+
+    def _rule(self, mu: Array, share: float, alpha: float) -> Rule:
+        return Rule(self._kind, mu, self.pseudocount * share, alpha, self._allowed)
+
+    def _update_inputs(self, statistics: Array, progress: float, share: float) -> None:
+        kind, mu, relative = update.PLAIN, 0.0, False
+        if self.sharpness and self.sharpness.inputs:
+            kind, relative = self._kind, self.sharpness.relative
+            mu = self.sharpness.schedule(progress) * (1.0 if relative else share)
+        update_inputs(
+            self._groups, statistics, self.evaluator.inputs,
+            kind=kind, mu=mu, relative=relative, pseudocount=self.input_pseudocount * share, alpha=self.step_size(progress),
+        )  # fmt: skip
+
+    def end_epoch(self, overfitting: float | None) -> None:
+        """EM has nothing to do between epochs."""
+
+    @property
+    def diverged(self) -> bool:
+        """EM never leaves the simplex."""
+        return False
+
+    def circuit(self) -> Circuit:
+        """The circuit as it is now."""
+        return model.to_circuit(self.evaluator)
+
+    def state(self) -> model.Parameters:
+        """All that a later run needs to go on from here."""
+        return model.packed(self.evaluator)
+
+    def restore(self, state: model.Parameters) -> None:
+        """Go on from a state."""
+        model.restore(self.evaluator, state)

@@ -1,0 +1,204 @@
+"""`fit`: learn a circuit's parameters from rows."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.rows import read_rows
+from flatpc.engine.contract import check_dtype
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.errors import FlatpcError, OptionError
+from flatpc.learning.checkpoint import fingerprint
+from flatpc.learning.distributed import Workers, connect
+from flatpc.learning.em import EM
+from flatpc.learning.history import History
+from flatpc.learning.loop import Callback, Learner, Loop, Plan
+from flatpc.learning.notes import notes_on
+from flatpc.learning.schedules import Schedule, as_schedule, check_range
+from flatpc.learning.sharpness import Sharpness
+from flatpc.structures.options import whole_number
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+METHODS = ("em", "adam", "sgd")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What `fit` returns."""
+
+    circuit: Circuit
+    history: History
+    """One row per epoch; `history["valid_nll"]` is a column."""
+    stopped: str
+    """Why it ended: `epochs`, `early stopping`, `time budget`, `interrupted`, `diverged` or `callback`."""
+    best_epoch: int
+    """The epoch with the lowest validation NLL; 0 without validation rows."""
+    best_nll: float
+    notes: list[str]
+    """What was noticed about the data and the run."""
+
+
+def fit(
+    circuit: Circuit,
+    X: Any,
+    *,
+    valid: Any = None,
+    method: str = "em",
+    epochs: int = 100,
+    batch_size: int | None = 200,
+    step_size: float | Schedule = 0.1,
+    pseudocount: float = 0.0,
+    input_pseudocount: float | None = None,
+    sharpness: Sharpness | None = None,
+    clip: float | None = None,
+    rival: Any = None,
+    seed: int = 0,
+    early_stopping: int | None = None,
+    time_budget: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1,
+    sharpness_every: int = 0,
+    callbacks: Sequence[Callback] = (),
+    log: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+    missing: str = "raise",
+    dtype: str = "float64",
+    n_threads: int | None = None,
+    distributed: bool = False,
+) -> Fit:
+    """Learn the parameters of `circuit` from the rows `X`, starting from those it has.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(100, 4))
+    >>> result = fp.fit(fp.structures.hclt(X, n_latents=3), X, epochs=5, batch_size=None, step_size=1.0, progress=False)
+    >>> nll = result.history["train_nll"]
+    >>> bool((np.diff(nll) < 0).all())          # full-batch EM gets better with every step
+    True
+
+    Parameters
+    ----------
+    circuit, X, valid
+        Where to start, training rows, and rows by which to judge.
+    method
+        `"em"`, or gradient descent with `"adam"` or `"sgd"` on unconstrained parameters.
+    epochs, batch_size
+        Passes over the rows, and rows per step; None takes all of them at once.
+    step_size
+        EM: the α of θ ← (1-α)θ + αθ̃, from 0 to 1; otherwise the learning rate. A number or a schedule.
+    pseudocount, input_pseudocount
+        EM: counts added to each sum unit and to each unit of an input, spread over its edges or values, as if seen in the whole
+        data set. Inputs take the same as sums unless told otherwise.
+    sharpness
+        A penalty on the curvature; None learns plainly.
+    clip
+        Gradient learning: the largest norm of a gradient; None leaves gradients as they are.
+    rival
+        Gradient learning: `fp.learning.SAM(rho)` or `fp.learning.ASAM(rho)`.
+    seed
+        Of the order of rows.
+    early_stopping
+        Stop after so many epochs without a better validation NLL and return the best model.
+    time_budget
+        Stop after so many seconds.
+    checkpoint, checkpoint_every
+        A file that holds the run after every so many epochs. If it is there, the run goes on from it and ends with the
+        same bits as one that was never interrupted.
+    sharpness_every
+        Record the exact sharpness of the training likelihood every so many epochs; 0 never.
+    callbacks
+        Called after every epoch with the row of the history and a function that returns the circuit; one that returns True
+        stops the run.
+    log
+        A file that gets one line of JSON per epoch.
+    missing
+        `"raise"`, or `"marginalize"` to learn from rows with NaN.
+    dtype, n_threads
+        Of the arithmetic of weights; results don't depend on the number of threads.
+    distributed
+        Share every batch among the processes started by torchrun.
+    """
+    epochs = whole_number("epochs", epochs, 0)
+    if batch_size is not None:
+        batch_size = whole_number("batch_size", batch_size, 1)
+    seed = whole_number("seed", seed, 0)
+    patience = None if early_stopping is None else whole_number("early_stopping", early_stopping, 1)
+    if method not in METHODS:
+        raise OptionError(f"method={method!r}; choose one of 'em', 'adam', 'sgd'.")
+    if patience is not None and valid is None:
+        raise OptionError("early_stopping judges by validation rows; pass valid=...")
+    if time_budget is not None and not time_budget > 0:
+        raise OptionError(f"time_budget={time_budget}; it is a positive number of seconds.")
+    rows = read_rows(circuit, X, missing)
+    judges = None if valid is None else _read_valid(circuit, valid, missing)
+    workers = connect() if distributed else Workers()
+    evaluator = Evaluator(circuit, check_dtype(dtype), n_threads)
+    options = {
+        "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
+        "input_pseudocount": input_pseudocount, "sharpness": sharpness, "clip": clip, "rival": rival, "seed": seed,
+        "early_stopping": patience, "dtype": dtype, "processes": workers.n,
+    }  # fmt: skip
+    learner = _learner(evaluator, rows, judges is not None, workers, options)
+    plan = Plan(
+        epochs, min(batch_size or len(rows), len(rows)), seed, patience, patience is not None,
+        math.inf if time_budget is None else time_budget, checkpoint, whole_number("checkpoint_every", checkpoint_every, 1), log,
+        callbacks, whole_number("sharpness_every", sharpness_every, 0), progress,
+    )  # fmt: skip
+    identity = {} if checkpoint is None else fingerprint(circuit, rows, judges, options)
+    prepared = None if judges is None else Evidence(evaluator.program, judges)
+    loop = Loop(learner, plan, Evidence(evaluator.program, rows), prepared, workers, identity)
+    loop.run(notes_on(circuit, rows, batch_size))
+    state = loop.state
+    return Fit(loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, state.notes)
+
+
+def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float64]:
+    try:
+        return read_rows(circuit, valid, missing)
+    except FlatpcError as error:
+        raise type(error)(f"Validation rows: {error}") from None
+
+
+def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, workers: Workers, options: dict[str, Any]) -> Learner:
+    method, sharpness = options["method"], options["sharpness"]
+    step_size = as_schedule(options["step_size"])
+    if sharpness is not None:
+        if not isinstance(sharpness, Sharpness):
+            raise OptionError(f"sharpness={sharpness!r}; give fp.Sharpness(...), such as fp.Sharpness(mu={sharpness!r}).")
+        sharpness.check_method(method)
+        if sharpness.mu == "adaptive" and not judged:
+            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
+    if method == "em":
+        for name in ("clip", "rival"):
+            if options[name] is not None:
+                raise OptionError(f"{name} is for gradient learning; leave it out with method='em'.")
+        check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
+        pseudocount = _count("pseudocount", options["pseudocount"])
+        given = options["input_pseudocount"]
+        return EM(
+            evaluator, len(rows), step_size=step_size, pseudocount=pseudocount,
+            input_pseudocount=pseudocount if given is None else _count("input_pseudocount", given),
+            sharpness=sharpness, workers=workers,
+        )  # fmt: skip
+    if options["pseudocount"] or options["input_pseudocount"]:
+        raise OptionError(f"pseudocount is for method='em'; leave it out with method={method!r}.")
+    check_range("step_size", step_size, 0.0, math.inf, open_low=True)
+    from flatpc.learning.gradient import Gradient
+
+    return Gradient(evaluator, method, step_size, sharpness, options["clip"], options["rival"], workers)
+
+
+def _count(name: str, value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise OptionError(f"{name}={value}; it counts rows, so it is 0 or a positive number.")
+    return value

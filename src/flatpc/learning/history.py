@@ -1,0 +1,83 @@
+"""What happened, epoch by epoch."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = dict[str, Any]
+
+
+class History(list[Row]):
+    """One row per epoch, a dict with the same keys in each; `history["valid_nll"]` is a column.
+
+    | key | |
+    |---|---|
+    | `epoch` | 1, 2, ... |
+    | `train_nll` | mean over the epoch's batches, each before its own step |
+    | `valid_nll` | after the epoch; NaN without validation rows |
+    | `overfitting` | degree of overfitting in percent, 100 · abs(valid - train) / abs(train) |
+    | `sharpness` | exact trace of the Hessian per training row after the epoch, NaN where it was not asked for |
+    | `mu`, `step_size` | of the last step |
+    | `seconds` | since the beginning, earlier parts of a resumed run included |
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.column(key)
+        return super().__getitem__(key)
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """`[epochs]`."""
+        return np.array([row[name] for row in self], np.float64)
+
+
+def degree_of_overfitting(train_nll: float, valid_nll: float) -> float:
+    """100 · |valid - train| / |train|; NaN if one of them is not finite.
+
+    >>> degree_of_overfitting(2.0, 2.5)
+    25.0
+    """
+    if not (math.isfinite(train_nll) and math.isfinite(valid_nll)) or train_nll == 0:
+        return math.nan
+    return 100.0 * abs(valid_nll - train_nll) / abs(train_nll)
+
+
+def to_json(value: Any) -> Any:
+    """The value with numbers that JSON lacks as text."""
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def row_from_json(row: Row) -> Row:
+    """A row that `to_json` made."""
+    return {key: float(value) if isinstance(value, str) else value for key, value in row.items()}
+
+
+class JsonLines:
+    """A file with one line of JSON per epoch. A resumed run writes the earlier rows anew, then goes on."""
+
+    def __init__(self, path: str | os.PathLike[str], rows: Iterable[Row]) -> None:
+        self.path = Path(path)
+        self.path.write_text("".join(_line(row) for row in rows))
+
+    def __call__(self, row: Row) -> None:
+        """Add a row."""
+        with self.path.open("a") as file:
+            file.write(_line(row))
+
+
+def _line(row: Row) -> str:
+    return json.dumps(to_json(row)) + "\n"

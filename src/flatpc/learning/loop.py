@@ -1,0 +1,243 @@
+"""The loop over epochs and batches that every way of learning shares."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.learning import checkpoint, model
+from flatpc.learning.checkpoint import State
+from flatpc.learning.distributed import Workers
+from flatpc.learning.history import JsonLines, Row, degree_of_overfitting
+from flatpc.learning.interrupt import Interrupt
+from flatpc.learning.notes import LearningWarning
+from flatpc.learning.progress import Bar
+from flatpc.learning.schedules import Schedule
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Callback = Callable[[Row, Callable[[], "Circuit"]], Any]
+
+
+class Learner(Protocol):
+    """A way to learn: it changes the evaluator's parameters step by step."""
+
+    evaluator: Evaluator
+    step_size: Schedule
+    mu: float
+
+    def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
+        """One step; the mean log-likelihood of the rows before it."""
+
+    def end_epoch(self, overfitting: float | None) -> None:
+        """Called after each epoch, before it is recorded."""
+
+    def state(self) -> model.Parameters:
+        """Arrays from which `restore` goes on, bit for bit."""
+
+    def restore(self, state: model.Parameters) -> None:
+        """Go on from a state."""
+
+
+class Diverged(Exception):
+    """A learner's step led nowhere; the message says what to lower."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to learn and what to do on the way."""
+
+    epochs: int
+    batch_size: int
+    seed: int
+    patience: int | None
+    restore_best: bool
+    time_budget: float
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: int
+    log: str | os.PathLike[str] | None
+    callbacks: Sequence[Callback]
+    sharpness_every: int
+    progress: bool
+
+
+class Loop:
+    """Runs a learner through a plan; everything that must survive a crash is in `state`."""
+
+    def __init__(
+        self, learner: Learner, plan: Plan, evidence: Evidence, valid: Evidence | None, workers: Workers, identity: dict[str, str]
+    ) -> None:
+        self.learner, self.plan = learner, plan
+        self.evidence, self.valid = evidence, valid
+        self.workers, self.identity = workers, identity
+        self.state = State()
+        self._good = learner.state()
+        """The learner's state after the last epoch that ended well."""
+        self._before = 0.0
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Spent on this run, earlier parts included."""
+        return self._before + time.perf_counter() - self._start
+
+    def run(self, notes: list[str]) -> None:
+        """Learn until the plan, the user, the clock or the validation rows say stop."""
+        self.state.notes = notes
+        self._resume()
+        log = self._log()
+        with Interrupt() as interrupt, Bar(self.plan.epochs, self.state.epoch, self.plan.progress and self._leads) as bar:
+            for note in self.state.notes:
+                bar.say(note)
+            while not self.state.stopped and self.state.epoch < self.plan.epochs:
+                row = self._epoch(interrupt)
+                if row is None:
+                    break
+                bar(row)
+                if log is not None:
+                    log(row)
+                answers = [callback(row, self.circuit) for callback in self.plan.callbacks]
+                if any(answers):
+                    self.state.stopped = "callback"
+                self._save()
+        if not self.state.stopped and self.state.epoch >= self.plan.epochs:
+            self.state.stopped = "epochs"
+
+    @property
+    def _leads(self) -> bool:
+        return self.workers.rank == 0
+
+    def _resume(self) -> None:
+        if self.plan.checkpoint is None:
+            return
+        found = checkpoint.read(self.plan.checkpoint, self.identity)
+        if found is None:
+            return
+        self.state = found
+        self.learner.restore(found.learner)
+        self._good = found.learner
+        self._before = found.history[-1]["seconds"] if found.history else 0.0
+
+    def _log(self) -> JsonLines | None:
+        return JsonLines(self.plan.log, self.state.history) if self.plan.log is not None and self._leads else None
+
+    def _save(self) -> None:
+        if self.plan.checkpoint is None or not self._leads:
+            return
+        last = self.state.epoch >= self.plan.epochs or bool(self.state.stopped)
+        if last or self.state.epoch % self.plan.checkpoint_every == 0:
+            self.state.learner = self._good
+            checkpoint.write(self.plan.checkpoint, self.state, self.identity)
+
+    # ---- one epoch ------------------------------------------------------------------------------------------------
+
+    def _batches(self, epoch: int) -> Iterator[Ints]:
+        n, size = len(self.evidence), self.plan.batch_size
+        if size >= n:
+            yield np.arange(n)
+            return
+        order = np.random.default_rng([self.plan.seed, epoch]).permutation(n)
+        for start in range(0, n, size):
+            yield order[start : start + size]
+
+    def _epoch(self, interrupt: Interrupt) -> Row | None:
+        """One epoch, recorded; None if it was cut short."""
+        epoch, n = self.state.epoch, len(self.evidence)
+        total, done = 0.0, 0
+        for rows in self._batches(epoch):
+            progress = (epoch + done / n) / self.plan.epochs
+            try:
+                total += len(rows) * self.learner.step(self.evidence, rows, progress)
+            except Diverged as problem:
+                self._give_up(str(problem))
+                return None
+            done += len(rows)
+            why = "interrupted" if interrupt.asked else "time budget" if self.seconds > self.plan.time_budget else ""
+            # Processes must agree, or one would wait for the others for ever.
+            if (why or self.workers.n > 1) and self.workers.any(bool(why)):
+                self.state.stopped = why or "another process"
+                if done < n:
+                    return None
+                break
+        return self._record(-total / n, progress)
+
+    def _record(self, train_nll: float, progress: float) -> Row:
+        state = self.state
+        state.epoch += 1
+        valid_nll = self._valid_nll()
+        overfitting = degree_of_overfitting(train_nll, valid_nll)
+        mu = self.learner.mu
+        self.learner.end_epoch(None if math.isnan(overfitting) else overfitting)
+        self._good = self.learner.state()
+        row: Row = {
+            "epoch": state.epoch,
+            "train_nll": train_nll,
+            "valid_nll": valid_nll,
+            "overfitting": overfitting,
+            "sharpness": self._sharpness(),
+            "mu": mu,
+            "step_size": self.learner.step_size(progress),
+            "seconds": self.seconds,
+        }
+        state.history.append(row)
+        if valid_nll < state.best_nll:
+            state.best_nll, state.best_epoch = valid_nll, state.epoch
+            state.best = model.packed(self.learner.evaluator)
+        patience = self.plan.patience
+        if patience is not None and state.epoch - state.best_epoch >= patience and not state.stopped:
+            state.stopped = "early stopping"
+        return row
+
+    def _valid_nll(self) -> float:
+        if self.valid is None:
+            return math.nan
+        log_prob = self.learner.evaluator.log_prob(self.valid)
+        impossible = int(np.isneginf(log_prob).sum())
+        if impossible and self.state.epoch == 1:
+            first = int(np.flatnonzero(np.isneginf(log_prob))[0])
+            note = (
+                f"{impossible} of {len(log_prob)} validation rows have probability 0 (row {first} is the first), so "
+                f"the validation NLL is infinite; they hold values that training never had. "
+                f"Set pseudocount=1.0, or another positive number."
+            )
+            self.state.notes.append(note)
+            warnings.warn(note, LearningWarning, stacklevel=6)
+        return -float(log_prob.mean())
+
+    def _sharpness(self) -> float:
+        every = self.plan.sharpness_every
+        if not every or (self.state.epoch % every and self.state.epoch != self.plan.epochs):
+            return math.nan
+        from flatpc import curvature
+
+        return float(np.mean(curvature.trace(model.to_circuit(self.learner.evaluator), self.evidence.X)))
+
+    def _give_up(self, problem: str) -> None:
+        self.state.stopped = "diverged"
+        self.state.notes.append(problem)
+        self.learner.restore(self._good)
+        warnings.warn(problem, LearningWarning, stacklevel=5)
+
+    # ---- what came out --------------------------------------------------------------------------------------------
+
+    def circuit(self) -> Circuit:
+        """The circuit as it is now."""
+        return model.to_circuit(self.learner.evaluator)
+
+    def result(self) -> Circuit:
+        """The best circuit if that was asked for, or if the user cut the run short; else the last one."""
+        wanted = self.plan.restore_best or self.state.stopped == "interrupted"
+        return model.to_circuit(self.learner.evaluator, self.state.best) if wanted and self.state.best else self.circuit()
