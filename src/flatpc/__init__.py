@@ -12,6 +12,7 @@ from flatpc.errors import FlatpcError
 
 if TYPE_CHECKING:
     from flatpc import data as data
+    from flatpc import curvature as curvature
     from flatpc import learning as learning
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fit import fit as fit
@@ -34,6 +35,7 @@ __all__ = [
     "Product",
     "Sharpness",
     "Sum",
+    "curvature",
     "data",
     "family",
     "fit",
@@ -43,8 +45,8 @@ __all__ = [
     "structures",
 ]
 
-# Imported when first used: learning needs numba, which takes a while to load.
-_LAZY = {"Sharpness": "flatpc.learning", "fit": "flatpc.learning", "data": "", "learning": ""}
+# Imported when first used: they need numba or scipy, which take a while to load.
+_LAZY = {"Sharpness": "flatpc.learning", "fit": "flatpc.learning", "curvature": "", "data": "", "learning": ""}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,76 @@
+"""The direction in which a row's Hessian is wanted for the gradient of a penalty: made from the row's own gradient.
+
+With g a row's gradient of log p in one sum unit's weights θ, F the unit's flow, and e = g - F:
+
+    WEIGHTS          R = Σ g²                v = 2 g
+    LOGITS           R = Σ d² + 2 Σ θ d      v = 2 θ² (e + 1) - 2 θ κ,   κ = Σ θ² (e + 1),    d = θ e
+    LOGIT_GRADIENT   R = Σ d²                v = 2 θ² e - 2 θ κ,         κ = Σ θ² e
+
+and ∂R/∂θ is `H v` plus what R depends on θ for given g: `2 θ (e² + 2 b e) - 2 g κ`, b being 1 for LOGITS, 0 for LOGIT_GRADIENT.
+"""
+
+from numba import njit
+
+from flatpc.engine._kernels.columns import CATEGORIES, STRIDE, TABLE
+
+SHARED_DIRECTION, WEIGHTS, SIMPLEX, LOGITS, LOGIT_GRADIENT = range(5)
+
+
+@njit(cache=True, inline="always")
+def direction(space, theta, g, flow, kappa):
+    """The direction v at one edge."""
+    if space == WEIGHTS:
+        return 2.0 * g
+    b = 1.0 if space == LOGITS else 0.0
+    return 2.0 * theta * (theta * (g - flow + b) - kappa)
+
+
+@njit(cache=True, inline="always")
+def kappa_term(space, theta, g, flow):
+    """What an edge adds to κ."""
+    if space == WEIGHTS:
+        return 0.0
+    b = 1.0 if space == LOGITS else 0.0
+    return theta * theta * (g - flow + b)
+
+
+@njit(cache=True, inline="always")
+def explicit(space, theta, g, flow, kappa):
+    """∂R/∂θ at one edge for given g."""
+    if space == WEIGHTS:
+        return 0.0
+    b = 1.0 if space == LOGITS else 0.0
+    e = g - flow
+    return 2.0 * theta * (e * e + 2.0 * b * e) - 2.0 * g * kappa
+
+
+@njit(cache=True, inline="always")
+def curvature(space, theta, g, flow, mean):
+    """What an edge adds to the negated trace; `mean` is the mean gradient of the unit's edges."""
+    if space == WEIGHTS:
+        return g * g
+    if space == SIMPLEX:
+        return (g - mean) * (g - mean)
+    d = theta * (g - flow)
+    if space == LOGIT_GRADIENT:
+        return d * d
+    return d * d + 2.0 * theta * d
+
+
+@njit(cache=True, inline="always")
+def diagonal(space, theta, g, flow, mean):
+    """The second derivative of log p in one edge's own parameter."""
+    if space == LOGITS:
+        d = theta * (g - flow)
+        return d * (1.0 - 2.0 * theta) - d * d
+    return -curvature(space, theta, g, flow, mean)
+
+
+@njit(cache=True)
+def table_kappa(P, T, space, s, x, j, g, flow):
+    """κ of an input's unit j, whose gradient is g at the observed value x and 0 at all others."""
+    kappa = 0.0
+    if space != WEIGHTS:
+        for c in range(P.steps[s, CATEGORIES]):
+            kappa += kappa_term(space, T[P.steps[s, TABLE] + c * P.steps[s, STRIDE] + j], g if c == x else 0.0, flow)
+    return kappa

@@ -1,0 +1,120 @@
+"""The same derivatives through automatic differentiation on the torch engine.
+
+Any device, any circuit, also tied parameters, and rows whose probability the linear domain can't hold; it keeps a graph, and
+goes through it once per row where the numba engine needs one pass for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.families import Bernoulli, Categorical
+from flatpc.circuit.nodes import Input
+from flatpc.curvature.layout import Layout, table_of
+from flatpc.engine.torch_circuit import TorchCircuit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Array = NDArray[np.float64]
+_ROWS_AT_A_TIME = 256
+
+
+class Autograd:
+    """Derivatives of log p in the order of a layout."""
+
+    def __init__(self, layout: Layout, device: torch.device | str = "cpu") -> None:
+        self.layout = layout
+        self.net = TorchCircuit(_bernoulli_as_categorical(layout.circuit), torch.float64, device)
+        self._exists = torch.tensor(layout.exists, device=self.net.device)
+
+    def _leaves(self) -> dict[int, Tensor]:
+        arrays = self.layout.arrays(self.layout.values)
+        return {i: torch.tensor(a, device=self.net.device, requires_grad=True) for i, a in arrays.items()}
+
+    def _blocks(self, X: Array) -> Iterator[Tensor]:
+        for start in range(0, len(X), _ROWS_AT_A_TIME):
+            yield torch.tensor(X[start : start + _ROWS_AT_A_TIME], device=self.net.device)
+
+    def _log_prob(self, X: Tensor, leaves: dict[int, Tensor]) -> Tensor:
+        nodes = self.layout.circuit.nodes
+        parameters: dict[int, Any] = {i: {"p": p} if isinstance(nodes[i], Input) else p for i, p in leaves.items()}
+        log_prob = self.net.log_prob(X, parameters)
+        return torch.where(torch.isneginf(log_prob), 0.0, log_prob)
+
+    def _gradient(self, total: Tensor, leaves: dict[int, Tensor], *, keep: bool = False) -> Tensor:
+        if not total.requires_grad:
+            return torch.zeros(self.layout.size, dtype=torch.float64, device=self.net.device)
+        found = torch.autograd.grad(total, list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True)
+        return torch.cat([g.reshape(-1) for g in found]) * self._exists
+
+    def gradient(self, X: Array, weights: Array | None = None) -> Array:
+        """Σ ∂ log p / ∂θ; `weights [N]` count rows more or less than once."""
+        return self.product(X, None, weights)
+
+    def product(self, X: Array, vector: Array | None, weights: Array | None = None) -> Array:
+        """H·v; without a vector, the gradient."""
+        count = torch.tensor(np.ones(len(X)) if weights is None else weights, device=self.net.device)
+        out = torch.zeros(self.layout.size, dtype=torch.float64, device=self.net.device)
+        start = 0
+        for rows in self._blocks(X):
+            leaves = self._leaves()
+            total = (self._log_prob(rows, leaves) * count[start : start + len(rows)]).sum()
+            g = self._gradient(total, leaves, keep=vector is not None)
+            if vector is not None:
+                g = self._gradient(g @ torch.tensor(vector, device=self.net.device), leaves)
+            out += g.detach()
+            start += len(rows)
+        return _numpy(out)
+
+    def row_gradients(self, X: Array) -> Array:
+        """`[N, P]`: the gradient of every row's log p."""
+        out = np.empty((len(X), self.layout.size))
+        for r in range(len(X)):
+            out[r] = self.gradient(X[r : r + 1])
+        return out
+
+    def penalty(self, X: Array, space: str, weights: Array | None = None) -> tuple[float, Array]:
+        """Σ over rows of the negated trace in `space`, and its gradient in θ, row by row."""
+        value, gradient = 0.0, np.zeros(self.layout.size)
+        for r in range(len(X)):
+            leaves = self._leaves()
+            g = self._gradient(
+                self._log_prob(torch.tensor(X[r : r + 1], device=self.net.device), leaves).sum(), leaves, keep=True
+            )
+            theta = torch.cat([p.reshape(-1) for p in leaves.values()])
+            count = 1.0 if weights is None else float(weights[r])
+            total = count * self._negated_trace(g, theta, space).sum()
+            value += float(total.detach())
+            gradient += _numpy(self._gradient(total, leaves).detach())
+        return value, gradient
+
+    def _negated_trace(self, g: Tensor, theta: Tensor, space: str) -> Tensor:
+        if space == "weights":
+            return g * g
+        row = torch.tensor(self.layout.row, device=self.net.device)
+        units = int(row.max()) + 1 if len(row) else 0
+        d = theta * (g - torch.zeros(units, dtype=torch.float64, device=g.device).index_add(0, row, theta * g)[row])
+        return d * d + 2 * theta * d if space == "logits" else d * d
+
+
+def _bernoulli_as_categorical(circuit: Circuit) -> Circuit:
+    """The same distribution with every Bernoulli written as a categorical of two values."""
+    nodes, parameters = [], {}
+    for i, node in enumerate(circuit.nodes):
+        bernoulli = isinstance(node, Input) and isinstance(node.family, Bernoulli)
+        nodes.append(Input(node.variable, Categorical(2), node.width, node.tie) if bernoulli else node)  # type: ignore[union-attr]
+        if i in circuit.parameters and circuit.owners[i] == i:
+            parameters[i] = {"p": table_of(circuit, i)} if bernoulli else circuit.parameters[i]
+    return Circuit(nodes, parameters)
+
+
+def _numpy(t: Tensor) -> Array:
+    out: Array = t.detach().cpu().numpy()
+    return out

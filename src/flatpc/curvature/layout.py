@@ -1,0 +1,181 @@
+"""The order of parameters in a vector: nodes in order, each array raveled.
+
+    θ = [weights of the first Sum or Mixture, row by row; weights of the next; ...]
+
+Tied nodes share one place. An edge that a mask removes keeps its place: its row and column of the Hessian are zero. With
+`include_inputs` the probabilities of Bernoulli and Categorical inputs are parameters too, as tables `[width, categories]`; a
+Bernoulli is the categorical `[p(0), p(1)]`, with two numbers that move independently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.families import Bernoulli, Categorical
+from flatpc.circuit.nodes import Input, Mixture, Sum
+from flatpc.errors import OptionError, TiedParametersError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.engine.program import Program
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+SPACES = ("weights", "logits", "simplex")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each node's parameters are in the vector."""
+
+    circuit: Circuit
+    include_inputs: bool = False
+
+    @cached_property
+    def shapes(self) -> dict[int, tuple[int, int]]:
+        """Owning node -> shape of its array; units in rows, each row on the simplex."""
+        c = self.circuit
+        out: dict[int, tuple[int, int]] = {}
+        for i, node in enumerate(c.nodes):
+            if c.owners[i] != i:
+                continue
+            if isinstance(node, Sum | Mixture):
+                out[i] = c.weight_shape(i)
+            elif self.include_inputs and isinstance(node, Input) and isinstance(node.family, Bernoulli | Categorical):
+                out[i] = node.width, node.family.n_categories
+        return out
+
+    @cached_property
+    def size(self) -> int:
+        """Length of the vector."""
+        return sum(rows * columns for rows, columns in self.shapes.values())
+
+    def vector(self, arrays: Mapping[int, Any]) -> Array:
+        """Arrays by node as one vector; a node left out is zero."""
+        parts = [
+            np.asarray(arrays[i], np.float64).ravel() if i in arrays else np.zeros(a * b) for i, (a, b) in self.shapes.items()
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def arrays(self, vector: Array) -> dict[int, Array]:
+        """A vector as arrays by node."""
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes.values()])
+        return {
+            i: vector[end - shape[0] * shape[1] : end].reshape(shape)
+            for (i, shape), end in zip(self.shapes.items(), ends, strict=True)
+        }
+
+    @cached_property
+    def values(self) -> Array:
+        """The circuit's parameters as a vector."""
+        return self.vector({i: table_of(self.circuit, i) for i in self.shapes})
+
+    @cached_property
+    def exists(self) -> NDArray[np.bool_]:
+        """Which entries are parameters, and not edges that a mask removes."""
+        masks = {i: _mask(self.circuit, i, shape) for i, shape in self.shapes.items()}
+        return self.vector(masks) > 0
+
+    @cached_property
+    def row(self) -> Ints:
+        """For each entry which unit, of all units with parameters, it belongs to."""
+        columns = np.array([b for a, b in self.shapes.values() for _ in range(a)], np.int64)
+        return np.repeat(np.arange(len(columns)), columns)
+
+    def row_sums(self, vector: Array) -> Array:
+        """For each entry the sum over its unit's entries."""
+        sums: Array = np.bincount(self.row, vector, minlength=1).astype(np.float64)
+        return sums[self.row]
+
+    @cached_property
+    def tied(self) -> int | None:
+        """A node that shares parameters of this layout with an earlier node, if there is one."""
+        owners = self.circuit.owners
+        return next((i for i, owner in enumerate(owners) if owner != i and owner in self.shapes), None)
+
+    def refuse_ties(self, what: str) -> None:
+        """Raise if parameters are tied: then log p is no longer the logarithm of something linear in each of them."""
+        if self.tied is not None:
+            raise TiedParametersError(
+                f"Node {self.tied} shares the parameters of node {self.circuit.owners[self.tied]}. The {what} is minus a sum of "
+                f"squared gradients only where every parameter occurs once; with tied parameters that identity is false. "
+                f"Use flatpc.curvature.operator or flatpc.curvature.hessian, which are exact for tied parameters too."
+            )
+
+
+def table_of(circuit: Circuit, i: int) -> Array:
+    """A node's parameters as one array whose rows lie on the simplex."""
+    node, parameters = circuit.nodes[i], circuit.parameters[i]
+    if isinstance(node, Input):
+        assert isinstance(parameters, dict)
+        assert isinstance(node.family, Bernoulli | Categorical)
+        return node.family.table(parameters)
+    assert isinstance(parameters, np.ndarray)
+    return parameters
+
+
+def parameters_of(circuit: Circuit, arrays: Mapping[int, Array]) -> dict[int, Any]:
+    """Arrays by node, as `table_of` makes them, as parameters for `circuit.with_parameters`."""
+    out: dict[int, Any] = {}
+    for i, array in arrays.items():
+        node = circuit.nodes[i]
+        if isinstance(node, Input):
+            out[i] = {"p": array[:, 1] if isinstance(node.family, Bernoulli) else array}
+        else:
+            out[i] = array
+    return out
+
+
+def _mask(circuit: Circuit, i: int, shape: tuple[int, int]) -> Any:
+    node = circuit.nodes[i]
+    return node.mask if isinstance(node, Sum) and node.mask is not None else np.ones(shape)
+
+
+def check_space(space: str, allowed: tuple[str, ...] = SPACES) -> str:
+    """`space` if it is one of those allowed."""
+    if space not in allowed:
+        raise OptionError(f"space={space!r}; choose one of {', '.join(map(repr, allowed))}.")
+    return space
+
+
+class FlatIndex:
+    """Where each entry of a layout's vector lies in the flat arrays of the numba engine."""
+
+    def __init__(self, layout: Layout, program: Program) -> None:
+        from flatpc.engine import packing
+
+        weights = packing.unpack_weights(layout.circuit, program, np.arange(program.n_weights))
+        index, is_input = [], []
+        for i, (rows, columns) in layout.shapes.items():
+            if i in weights:
+                index.append(weights[i].astype(np.int64).ravel())
+            else:
+                offset, (_, stride) = program.input_blocks[i]
+                index.append((offset + np.arange(columns) * stride + np.arange(rows)[:, None]).ravel())
+            is_input.append(np.full(rows * columns, i not in weights))
+        self._index = np.concatenate(index) if index else np.empty(0, np.int64)
+        self._input = np.concatenate(is_input) if is_input else np.empty(0, bool)
+        self._sizes = program.n_weights, program.n_inputs
+        self._exists = layout.exists
+
+    def spread(self, vector: Array) -> tuple[Array, Array]:
+        """A vector as flat weights and flat tables, zero wherever there is no parameter."""
+        weights, tables = np.zeros(self._sizes[0]), np.zeros(self._sizes[1])
+        vector = np.where(self._exists, vector, 0.0)
+        weights[self._index[~self._input]] = vector[~self._input]
+        tables[self._index[self._input]] = vector[self._input]
+        return weights, tables
+
+    def collect(self, weights: Array, tables: Array) -> Array:
+        """Flat weights and flat tables as a vector, zero where a mask removes the edge."""
+        out = np.empty(len(self._index))
+        out[~self._input] = weights[self._index[~self._input]]
+        out[self._input] = tables[self._index[self._input]]
+        out[~self._exists] = 0.0
+        return out

@@ -1,0 +1,170 @@
+"""Trace and diagonal of the Hessian of log p, exactly, from one backward pass per row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
+from flatpc.circuit.rows import read_rows
+from flatpc.curvature.layout import Layout, check_space
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.curvature.passes import Block, Passes
+
+Array = NDArray[np.float64]
+TRACE_SPACES = ("weights", "logits", "simplex", "logit-gradient")
+
+
+def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Array:
+    """`[N]`: `-Tr ∇² log p(x)`, the trace of the Hessian of every row's negative log-likelihood.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> fp.curvature.trace(c, [[1]]).round(6).tolist()                  # (0.2² + 0.8²) / 0.5²
+    [2.72]
+
+    In the weights, p is linear in each, so that `∂² log p/∂θ² = -(∂ log p/∂θ)²` and the trace is a sum of squares, for any
+    smooth and decomposable circuit; squares of a dense block factorise, and cost no more than its vectors of values.
+
+    A row of probability zero has no derivatives and gives 0.
+
+    Parameters
+    ----------
+    space
+        `"weights"`: the numbers θ themselves, each free. `"logits"`: `θ = softmax(z)` for every unit; the trace there is
+        `Σ d² + 2 Σ θ d` with `d = ∂ log p/∂z`, and may be negative. `"simplex"`: only directions that keep every unit's
+        weights normalised. `"logit-gradient"`: `Σ d²`, which is not a trace, but what some authors report as one.
+    include_inputs
+        Count the probabilities of Bernoulli and Categorical inputs as weights too; see `flatpc.curvature.layout`.
+    """
+    rows = read_rows(circuit, X, missing)
+    out = np.zeros(len(rows))
+    start = 0
+    for block, by_step, _ in _squares(circuit, rows, space, include_inputs):
+        end = start + len(block.where)
+        out[start:end] = by_step.sum(axis=0)[block.where]
+        start = end
+    return out
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the trace, summed over rows, comes from."""
+
+    total: float
+    by_node: dict[int, float]
+    """Node -> what its own parameters contribute."""
+    by_layer: dict[int, float]
+    """Layer -> what its nodes contribute. A node's layer is the largest number of Sums and Mixtures on a way from an input up to
+    and including it; inputs are layer 0."""
+
+
+def breakdown(
+    circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
+) -> Breakdown:
+    """The trace summed over rows, node by node and layer by layer; options as for `trace`."""
+    rows = read_rows(circuit, X, missing)
+    by_step: Any = 0.0
+    for block, found, passes in _squares(circuit, rows, space, include_inputs):
+        by_step = by_step + found @ block.asked
+        step_of = passes.program.step_of
+    by_node = {i: float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes}
+    layer = _layers(circuit)
+    by_layer: dict[int, float] = {}
+    for i, value in by_node.items():
+        by_layer[layer[i]] = by_layer.get(layer[i], 0.0) + value
+    return Breakdown(sum(by_node.values()), by_node, dict(sorted(by_layer.items())))
+
+
+def diagonal(
+    circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
+) -> dict[int, Array]:
+    """`{node: array}`: the diagonal of the Hessian of Σ log p(x).
+
+    In the weights `-Σ_x (∂ log p(x)/∂θ)²`: squared row by row, then added up. In logits `Σ_x d (1 - 2θ) - d²`. On the simplex the
+    diagonal of the projected Hessian, `-Σ_x (g - mean of g over the unit's edges)²`.
+    """
+    check_space(space)
+    rows = read_rows(circuit, X, missing)
+    layout = Layout(circuit, include_inputs)
+    layout.refuse_ties("diagonal")
+    out = np.zeros(layout.size)
+    for block, passes in _blocks(circuit, rows, include_inputs):
+        found = passes.diagonal(block, space)
+        left = np.flatnonzero(block.unsettled) if np.isfinite(found).all() else np.arange(len(block.count))
+        if len(left):
+            found = found if len(left) < len(block.count) else np.zeros(layout.size)
+            g = passes.autograd().row_gradients(block.X[left])
+            found += block.asked[left] @ _diagonal_of(layout, g, space)
+        out += found
+    return layout.arrays(out)
+
+
+def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tuple[Block, Passes]]:
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    passes = Passes(Evaluator(circuit, "float64"), include_inputs)
+    evidence = Evidence(passes.program, rows)
+    for block in passes.blocks(evidence, np.arange(len(rows)), None, shared=False):
+        yield block, passes
+
+
+def _squares(circuit: Circuit, rows: Array, space: str, include_inputs: bool) -> Iterator[tuple[Block, Array, Passes]]:
+    """Blocks, with what each step contributes to the negated trace at each distinct row."""
+    check_space(space, TRACE_SPACES)
+    layout = Layout(circuit, include_inputs)
+    layout.refuse_ties("trace")
+    for block, passes in _blocks(circuit, rows, include_inputs):
+        found = passes.squares(block, space)
+        left = np.flatnonzero(block.unsettled | ~np.isfinite(found).all(axis=0))
+        if len(left):
+            g = passes.autograd().row_gradients(block.X[left])
+            terms = squared(layout, g, space)
+            found[:, left] = 0.0
+            start = 0
+            for i, (a, b) in layout.shapes.items():
+                found[passes.program.step_of[i], left] = terms[:, start : start + a * b].sum(axis=1)
+                start += a * b
+        yield block, found, passes
+
+
+def squared(layout: Layout, g: Array, space: str) -> Array:
+    """`[N, P]`: what each parameter contributes to the negated trace, from row gradients `g [N, P]`."""
+    if space == "weights":
+        return g * g
+    if space == "simplex":
+        count = layout.row_sums(layout.exists.astype(np.float64))
+        return np.where(layout.exists, g - _row_sums(layout, g) / count, 0.0) ** 2
+    theta = layout.values
+    d = theta * (g - _row_sums(layout, theta * g))
+    return d * d + 2 * theta * d if space == "logits" else d * d
+
+
+def _diagonal_of(layout: Layout, g: Array, space: str) -> Array:
+    if space != "logits":
+        return -squared(layout, g, space)
+    theta = layout.values
+    d = theta * (g - _row_sums(layout, theta * g))
+    return d * (1 - 2 * theta) - d * d
+
+
+def _row_sums(layout: Layout, table: Array) -> Array:
+    return np.stack([layout.row_sums(row) for row in table])
+
+
+def _layers(circuit: Circuit) -> list[int]:
+    out: list[int] = []
+    for node in circuit.nodes:
+        below = 0 if isinstance(node, Input) else max(out[c] for c in children_of(node))
+        out.append(below + isinstance(node, Sum | Mixture))
+    return out
