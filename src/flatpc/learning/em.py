@@ -1,8 +1,11 @@
 """Expectation maximisation, plain and sharpness-aware.
 
 A step adds up flows of a batch (E) and puts in their place what maximises the expected log-likelihood less the penalty (M),
-then averages with the old parameters: θ ← (1-α)θ + αθ̃. A batch of B rows stands for N/B times as much data, so μ and
-pseudocounts, which are in counts of the whole data set, are scaled by B/N.
+then averages with the old parameters: θ ← (1-α)θ + αθ̃.
+
+A batch of B rows stands for N/B times as much data. For the M-step to stay the same when all flows are scaled by s = B/N,
+pseudocounts scale with s, and μ with s (λ = 1, renormalised), with 1 (exact λ, quadratic) or with 1/s (exact λ, cubic): in terms
+of φ = λθ the exact equations are the renormalised ones with λμ and λ²μ for μ, and λ grows with the flow.
 """
 
 from __future__ import annotations
@@ -96,9 +99,8 @@ class EM:
             self.update(statistics, progress)
             return statistics.log_likelihood / statistics.n_rows
         share = len(rows) / self.n_rows
-        alpha = self.step_size(progress)
-        self.mu = self.sharpness.schedule(progress) * share if self.sharpness else 0.0
-        rule = self._rule(np.full(self.evaluator.program.n_steps, self.mu), share, alpha)
+        self.mu = self._mu(progress, share)
+        rule = self._rule(np.full(self.evaluator.program.n_steps, self.mu), share, self.step_size(progress))
         log_likelihood, inputs = self.evaluator.em_step(evidence, rows, rule)
         self._update_inputs(inputs, progress, share)
         return log_likelihood
@@ -111,11 +113,9 @@ class EM:
     def update(self, statistics: Statistics, progress: float = 0.0) -> None:
         """The M-step from statistics that were taken at the present parameters; it uses them up."""
         share = statistics.n_rows / self.n_rows
-        per_layer = np.zeros(self._layers.n_layers)
-        if self.sharpness:
-            relative = self.sharpness.relative
-            unit = self._layers.mean_flow(statistics.gradient, self.evaluator.weights) if relative else share
-            per_layer = per_layer + self.sharpness.schedule(progress) * unit
+        per_layer = np.full(self._layers.n_layers, self._mu(progress, share))
+        if self.sharpness and self.sharpness.relative:
+            per_layer *= self._unit(*self._layers.mean_flow(statistics.gradient, self.evaluator.weights))
         self.mu = float(per_layer.mean()) if len(per_layer) else 0.0
         rule = self._rule(self._layers.per_step(per_layer), share, self.step_size(progress))
         program = self.evaluator.program
@@ -125,17 +125,31 @@ class EM:
         )  # fmt: skip
         self._update_inputs(statistics.inputs, progress, share)
 
+    def _mu(self, progress: float, share: float) -> float:
+        """μ for a batch with this share of the data, or in units of the mean flow."""
+        if self.sharpness is None:
+            return 0.0
+        mu = self.sharpness.schedule(progress)
+        if self.sharpness.relative or self._kind == update.QUADRATIC_EXACT:
+            return mu
+        return mu / share if self._kind == update.CUBIC_EXACT else mu * share
+
+    def _unit(self, edge: Any, node: Any) -> Any:
+        """The unit of a relative μ where edges and units have these mean flows."""
+        power = {update.QUADRATIC_EXACT: 1, update.CUBIC_EXACT: 2}.get(self._kind, 0)
+        return edge / np.maximum(node, np.finfo(np.float64).tiny) ** power
+
     def _rule(self, mu: Array, share: float, alpha: float) -> Rule:
         return Rule(self._kind, mu, self.pseudocount * share, alpha, self._allowed)
 
     def _update_inputs(self, statistics: Array, progress: float, share: float) -> None:
-        kind, mu, relative = update.PLAIN, 0.0, False
-        if self.sharpness and self.sharpness.inputs:
-            kind, relative = self._kind, self.sharpness.relative
-            mu = self.sharpness.schedule(progress) * (1.0 if relative else share)
+        regularised = self.sharpness is not None and self.sharpness.inputs
         update_inputs(
             self._groups, statistics, self.evaluator.inputs,
-            kind=kind, mu=mu, relative=relative, pseudocount=self.input_pseudocount * share, alpha=self.step_size(progress),
+            kind=self._kind if regularised else update.PLAIN,
+            mu=self._mu(progress, share) if regularised else 0.0,
+            unit=self._unit if self.sharpness is not None and self.sharpness.relative else None,
+            pseudocount=self.input_pseudocount * share, alpha=self.step_size(progress),
         )  # fmt: skip
 
     def end_epoch(self, overfitting: float | None) -> None:

@@ -8,7 +8,7 @@ log-likelihood, for any exponential family. They are the probabilities, the rate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,19 +74,19 @@ def update_inputs(
     *,
     kind: int,
     mu: float,
-    relative: bool,
+    unit: Callable[[float, float], float] | None,
     pseudocount: float,
     alpha: float,
 ) -> None:
     """The M-step of all inputs, in place.
 
-    `kind` and `mu` are the update rule of tables; a `relative` μ is in units of the mean flow per entry.
+    `kind` and `mu` are the update rule of tables; `unit`, if given, makes the unit of μ from the mean flow of entries and units.
     """
     for group in groups:
         s, p = group.view(statistics), group.view(inputs)
         if group.is_table:
-            unit = float(s.mean()) if relative else 1.0
-            update_tables(kind, s, p, mu * unit, pseudocount, alpha)
+            mean = float(s.mean())
+            update_tables(kind, s, p, mu if unit is None else mu * unit(mean, mean * group.shape[0]), pseudocount, alpha)
             continue
         names = group.family.names
         old = {name: p[:, row] for row, name in enumerate(names)}

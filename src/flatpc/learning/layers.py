@@ -27,16 +27,16 @@ class Layers:
         self._start = np.array([offset for offset, _ in program.weight_blocks.values()], np.int64)
         first = height[self._step[self._ptr[:-1]]]
         _, self._layer = np.unique(first, return_inverse=True)
-        edges = np.array([_n_edges(circuit, i) for i in program.weight_blocks], np.float64)
-        self._edges = np.bincount(self._layer, edges)
+        size = np.array([_size(circuit, i) for i in program.weight_blocks], np.float64).reshape(-1, 2)
+        self._edges, self._units = np.bincount(self._layer, size[:, 0]), np.bincount(self._layer, size[:, 1])
         self.n_layers = len(self._edges)
 
-    def mean_flow(self, gradient: NDArray[Any], weights: NDArray[Any]) -> Array:
-        """`[layers]`: the mean of θ · ∂ Σ log p / ∂θ over each layer's edges."""
+    def mean_flow(self, gradient: NDArray[Any], weights: NDArray[Any]) -> tuple[Array, Array]:
+        """`[layers]` each: the mean flow θ · ∂ Σ log p / ∂θ of a layer's edges, and of its units."""
         if len(self._start) == 0:
-            return np.empty(0)
-        flow = np.add.reduceat(gradient * weights, self._start, dtype=np.float64)
-        return np.asarray(np.bincount(self._layer, flow) / self._edges)
+            return np.empty(0), np.empty(0)
+        flow = np.bincount(self._layer, np.add.reduceat(gradient * weights, self._start, dtype=np.float64))
+        return flow / self._edges, flow / self._units
 
     def per_step(self, per_layer: Array) -> Array:
         """`[steps]`: every step's entry, 0 where it has no weights."""
@@ -45,9 +45,9 @@ class Layers:
         return out
 
 
-def _n_edges(circuit: Circuit, i: int) -> int:
+def _size(circuit: Circuit, i: int) -> tuple[int, int]:
+    """Edges and units of a node."""
     node = circuit.nodes[i]
-    if isinstance(node, Sum) and node.mask is not None:
-        return int(node.mask.sum())
     rows, columns = circuit.weight_shape(i)
-    return rows * columns
+    mask = node.mask if isinstance(node, Sum) else None
+    return rows * columns if mask is None else int(mask.sum()), rows

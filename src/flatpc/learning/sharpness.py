@@ -12,7 +12,7 @@ from flatpc.learning.schedules import Constant, Schedule, check_range
 UPDATES = ("quadratic", "cubic")
 MULTIPLIERS = ("renormalize", "exact")
 UNITS = ("counts", "mean-flow")
-SPACES = ("weights", "logit-gradients", "logits")
+SPACES = ("weights", "logits", "logit-gradient")
 METHODS = {"mean-flow": "em", "adaptive": "adam and sgd"}
 
 
@@ -35,13 +35,13 @@ class Sharpness:
     multiplier
         EM: `"renormalize"` takes λ = 1 and divides by the sum; `"exact"` finds the λ for which weights sum to one.
     unit
-        EM: `"counts"` states μ in rows of the training data; `"mean-flow"` in the layer's mean flow per edge, which means
-        the same for all sizes of data and of layers.
+        EM: `"counts"` states μ as it stands in the equations above, F being counts over the training data; `"mean-flow"` in the
+        layer's mean flow per edge, which means the same for all sizes of data and of layers, and for both multipliers.
     inputs
         EM: whether Bernoulli and categorical inputs are regularised too.
     space
         Gradient learning: the penalty is the trace in the space of the `"weights"`, the exact trace in `"logits"`, or the
-        sum of squared `"logit-gradients"`.
+        sum of squares of the `"logit-gradient"`.
     kappa, scale, max_overfitting
         Of the adaptive μ = kappa^DoF · scale · ‖∇NLL‖ / ‖∇R‖, with DoF the degree of overfitting in percent, counted up to
         `max_overfitting`.

@@ -1,0 +1,56 @@
+"""Rivals of the exact penalty: gradients taken a step uphill, where a sharp minimum is already steep.
+
+SAM (Foret et al., 2021):   e = ρ g / ‖g‖
+ASAM (Kwon et al., 2021):   e = ρ T² g / ‖T g‖,   T = |z| + η
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import OptionError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SAM:
+    """Sharpness-aware minimisation: descend by the gradient at distance ρ uphill."""
+
+    rho: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check("rho", self.rho)
+
+    def offset(self, z: Array, gradient: Array) -> Array:
+        """Where to look, from z."""
+        norm = float(np.linalg.norm(gradient))
+        return self.rho / norm * gradient if norm > 0 else np.zeros_like(z)
+
+
+@dataclass(frozen=True)
+class ASAM:
+    """Adaptive SAM: distances are measured relative to the parameters' sizes."""
+
+    rho: float = 0.5
+    eta: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check("rho", self.rho)
+        _check("eta", self.eta)
+
+    def offset(self, z: Array, gradient: Array) -> Array:
+        """Where to look, from z."""
+        size = np.abs(z) + self.eta
+        scaled = size * gradient
+        norm = float(np.linalg.norm(scaled))
+        return self.rho / norm * size * scaled if norm > 0 else np.zeros_like(z)
+
+
+def _check(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise OptionError(f"{name}={value}; it is a positive number.")
