@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
-from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED, Rule
+from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
 from flatpc.engine._kernels.collect import update_weights
 from flatpc.engine._kernels.items import Items
 from flatpc.engine._kernels.threads import run
+from flatpc.engine._kernels.update import Rule
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.evidence import Evidence, Plan
 from flatpc.engine.program import compile_circuit

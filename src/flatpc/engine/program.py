@@ -5,7 +5,7 @@ use as well, are first copied side by side by a `JOIN` step), except that a scal
 are (`SCALAR_SUM`), which makes irregular scalar circuits cheap. A product that only feeds one dense sum is computed in
 the same breath as that sum (`inline`), while its values are in cache.
 
-Widths of eight and more are padded to a multiple of eight, so that rows start on vector boundaries.
+Widths of eight and more are padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from flatpc.engine._kernels.columns import (
     Structure,
 )
 from flatpc.engine._kernels.passes import Owners
+from flatpc.engine._kernels.simd import LANES
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -46,7 +47,7 @@ Blocks = dict[int, tuple[int, tuple[int, ...]]]
 
 def padded(width: int) -> int:
     """The stride of a row of `width` units."""
-    return width if width < 8 else -(-width // 8) * 8
+    return width if width < 8 else -(-width // LANES) * LANES
 
 
 @dataclass(frozen=True)

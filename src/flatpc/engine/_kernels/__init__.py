@@ -7,6 +7,32 @@ from flatpc.engine.kernel_cache import kernel_cache
 SOURCES = Path(__file__).parent
 
 with kernel_cache(SOURCES):
-    from flatpc.engine._kernels import adjoints, collect, dense, items, log_domain, passes, sharing, threads, update, values
+    from flatpc.engine._kernels import (
+        adjoints,
+        collect,
+        dense,
+        items,
+        log_domain,
+        passes,
+        rows,
+        sharing,
+        simd,
+        threads,
+        update,
+        values,
+    )
 
-__all__ = ["adjoints", "collect", "dense", "items", "log_domain", "passes", "sharing", "threads", "update", "values"]
+__all__ = [
+    "adjoints",
+    "collect",
+    "dense",
+    "items",
+    "log_domain",
+    "passes",
+    "rows",
+    "sharing",
+    "simd",
+    "threads",
+    "update",
+    "values",
+]

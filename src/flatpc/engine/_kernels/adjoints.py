@@ -12,11 +12,9 @@ batch row, for what is not linear in a row's flow.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from flatpc.engine._kernels.columns import (
     ADJOINT,
@@ -40,22 +38,12 @@ from flatpc.engine._kernels.columns import (
     WIDTH,
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
-from flatpc.engine._kernels.items import view
-from flatpc.engine._kernels.update import update_row
+from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
+from flatpc.engine._kernels.rows import add_quotient, add_row, times_row
+from flatpc.engine._kernels.update import update_unit
 
 ADJOINTS, FLOWS, FUSED = range(3)
 """What happens to weights: nothing; their flows are added to an array; they are updated at once."""
-
-
-class Rule(NamedTuple):
-    """How weights are updated when the pass is FUSED; `mu` has one entry per step."""
-
-    kind: int
-    mu: NDArray[np.float64]
-    pseudocount: float
-    alpha: float
-    allowed: NDArray[np.uint8]
-    """Empty, or for every weight whether its edge exists."""
 
 
 @njit(cache=True)
@@ -82,25 +70,21 @@ def factor_of(E, B, P, c, s, r):
     return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@njit(cache=True, boundscheck=False)
 def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
-    a, ap, v = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p), view(V, B, P, s)
-    k = P.steps[s, WIDTH]
-    zero = A.dtype.type(0)
-    where, representative = B.share[0, P.steps[s, SCOPE]], B.share[1, P.steps[p, SCOPE]]
+    stride, scope = P.steps[s, STRIDE], P.steps[s, SCOPE]
+    base, base_p, base_v = B.at[s, ADJOINT], B.at[p, ADJOINT], B.at[s, VALUE]
+    scope_p = P.steps[p, SCOPE]
     flow = _is_flow(P.steps[s, KIND])
-    for i in range(ap.shape[0]):
-        r = np.int64(where[representative[i]]) if shared else i
+    for i in range(B.at[p, ADJOINT_ROWS]):
+        r = np.int64(B.share[0, scope, B.share[1, scope_p, i]]) if shared else i
         if r < lo or r >= hi:
             continue
-        row, source = a[r], ap[i]
         if flow:
-            for j in range(k):
-                row[j] += source[j]
+            add_row(A, base + r * stride, A, base_p + i * stride, stride)
         else:
-            value = v[value_row(P, B, s, r, shared)]
-            for j in range(k):
-                row[j] += source[j] / value[j] if value[j] > 0 else zero
+            value = base_v + value_row(P, B, s, r, shared) * stride
+            add_quotient(A, base + r * stride, A, base_p + i * stride, V, value, stride)
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -200,14 +184,15 @@ def _unscaled(E, start, end):
     return worst == 0
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@njit(cache=True, boundscheck=False)
 def times_value(P, B, V, A, shared, s, lo, hi):
     """Adjoint to flow."""
-    a, v = adjoints_of(A, B, P, s), view(V, B, P, s)
-    for r in range(lo, hi):
-        row, value = a[r], v[value_row(P, B, s, r, shared)]
-        for j in range(P.steps[s, STRIDE]):
-            row[j] *= value[j]
+    stride, base, base_v = P.steps[s, STRIDE], B.at[s, ADJOINT], B.at[s, VALUE]
+    if shared:  # rows correspond: one long loop
+        times_row(A, base + lo * stride, V, base_v + lo * stride, (hi - lo) * stride)
+    else:
+        for r in range(lo, hi):
+            times_row(A, base + r * stride, V, base_v + value_row(P, B, s, r, shared) * stride, stride)
 
 
 @njit(cache=True, boundscheck=False)
@@ -256,17 +241,16 @@ def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
     if mode == FLOWS:
         accumulate_outer(g, p, FL[start:end].reshape(n_hi - n_lo, n_in), n_lo, n_hi)
         return
-    w = W[start:end].reshape(n_hi - n_lo, n_in)
-    f = np.zeros((n_hi - n_lo, n_in), W.dtype)
-    accumulate_outer(g, p, f, n_lo, n_hi)
-    for n in range(n_hi - n_lo):
-        row, weight = f[n], w[n]
-        for j in range(k):
-            row[j] *= weight[j]
-        allowed = rule.allowed
-        if len(allowed):
-            allowed = allowed[start + n * n_in : start + (n + 1) * n_in]
-        update_row(rule.kind, row, weight, allowed, k, rule.mu[s], rule.pseudocount, rule.alpha)
+    # A few units at a time, so that their flows stay in the first-level cache.
+    f = np.empty((UNITS_PER_ITEM, n_in), W.dtype)
+    flat = f.reshape(UNITS_PER_ITEM * n_in)
+    for n in range(n_lo, n_hi, UNITS_PER_ITEM):
+        n_end = min(n + UNITS_PER_ITEM, n_hi)
+        f[:] = 0
+        accumulate_outer(g, p, f, n, n_end)
+        for m in range(n, n_end):
+            at = P.steps[s, WEIGHT] + m * n_in
+            update_unit(rule, flat, (m - n) * n_in, W, at, k, n_in, rule.mu[s])
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)

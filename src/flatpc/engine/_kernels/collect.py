@@ -12,7 +12,6 @@ from flatpc.engine._kernels.columns import (
     FORMULA,
     GAUSSIAN,
     KIND,
-    MIXTURE,
     SCALAR_SUM,
     SCOPE,
     STRIDE,
@@ -24,7 +23,7 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer
 from flatpc.engine._kernels.items import view
-from flatpc.engine._kernels.update import update_row
+from flatpc.engine._kernels.update import Rule, update_unit
 
 _LARGEST = 1e30
 
@@ -81,40 +80,31 @@ def add_gradient(P, B, V, E, A, FL, s):
 
 @njit(cache=True, boundscheck=False)
 def _update(P, W, FL, rule, s):
-    if P.steps[s, KIND] == MIXTURE:
-        k, stride, n = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, CHILD_END] - P.steps[s, CHILD]
-        flow, weight = np.empty(n, W.dtype), np.empty(n, W.dtype)
-        for j in range(k):
-            for c in range(n):
+    mu = rule.mu[s]
+    n_children = P.steps[s, CHILD_END] - P.steps[s, CHILD]
+    if P.steps[s, KIND] == SCALAR_SUM:
+        update_unit(rule, FL, P.steps[s, WEIGHT], W, P.steps[s, WEIGHT], n_children, n_children, mu)
+    elif P.steps[s, KIND] == DENSE_SUM:
+        c = P.child[P.steps[s, CHILD]]
+        for n in range(P.steps[s, WIDTH]):
+            at = P.steps[s, WEIGHT] + n * P.steps[c, STRIDE]
+            update_unit(rule, FL, at, W, at, P.steps[c, WIDTH], P.steps[c, STRIDE], mu)
+    else:  # a mixture's weights are stored child by child
+        stride = P.steps[s, STRIDE]
+        gradient, weight = np.empty(n_children, W.dtype), np.empty(n_children, W.dtype)
+        unmasked = Rule(rule.kind, rule.mu, rule.pseudocount, rule.alpha, rule.allowed[:0])
+        for j in range(P.steps[s, WIDTH]):
+            for c in range(n_children):
                 weight[c] = W[P.steps[s, WEIGHT] + c * stride + j]
-                flow[c] = FL[P.steps[s, WEIGHT] + c * stride + j] * weight[c]
-            update_row(rule.kind, flow, weight, rule.allowed[:0], n, rule.mu[s], rule.pseudocount, rule.alpha)
-            for c in range(n):
+                gradient[c] = FL[P.steps[s, WEIGHT] + c * stride + j]
+            update_unit(unmasked, gradient, 0, weight, 0, n_children, n_children, mu)
+            for c in range(n_children):
                 W[P.steps[s, WEIGHT] + c * stride + j] = weight[c]
-        return
-    if P.steps[s, KIND] == DENSE_SUM:
-        rows, stride, k = (
-            P.steps[s, WIDTH],
-            P.steps[P.child[P.steps[s, CHILD]], STRIDE],
-            P.steps[P.child[P.steps[s, CHILD]], WIDTH],
-        )
-    else:
-        rows, k = 1, P.steps[s, CHILD_END] - P.steps[s, CHILD]
-        stride = k
-    flow = np.empty(k, W.dtype)
-    for n in range(rows):
-        start = P.steps[s, WEIGHT] + n * stride
-        for c in range(k):
-            flow[c] = FL[start + c] * W[start + c]
-        allowed = rule.allowed
-        if len(allowed):
-            allowed = allowed[start : start + k]
-        update_row(rule.kind, flow, W[start : start + k], allowed, k, rule.mu[s], rule.pseudocount, rule.alpha)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def update_weights(P, owners, W, FL, rule, everything, t, n_threads, barrier):
-    """New weights from the gradients in FL: of every block, or only of those that a fused pass leaves."""
+    """New weights from the gradients in FL, which are overwritten: of every block, or only of those that a fused pass leaves."""
     for block in range(t, len(owners.weight_ptr) - 1, n_threads):
         s = owners.weight_step[owners.weight_ptr[block]]
         if everything or not P.steps[s, ALONE]:

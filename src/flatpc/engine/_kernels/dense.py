@@ -1,57 +1,44 @@
-"""Small matrix products for 1 to a few hundred rows, where general BLAS reaches a quarter of the machine.
-
-Weights are `W[n, c]`. Every loop takes four rows of W at a time, so that a block of weights is read from memory once
-however many products use it, and leaves the innermost loop over `c` to the compiler's vectoriser:
+"""Small matrix products for one to a few hundred rows, where general BLAS reaches a quarter of the machine.
 
     multiply_transposed   out[u, n]  = Σ_c p[u, c] W[n, c]      (values, upward)
     multiply              out[u, c]  = Σ_n g[u, n] W[n, c]      (adjoints, downward)
     accumulate_outer      F[n, c]   += Σ_u g[u, n] p[u, c]      (flows of the weights)
 
-Each entry of a result is computed in one fixed order, whatever range of rows a call is given.
+Whole vectors go through the register tiles of `simd.py`, rows narrower than a vector through plain loops. Each entry of a
+result is computed in one fixed order, whatever range of rows a call is given.
 """
 
 from numba import njit
 
-FAST = {"reassoc", "contract", "nsz", "arcp"}  # not nnan, ninf: infinities must survive
+from flatpc.engine._kernels.simd import VECTOR_BYTES, axpy_tile, dot_tile
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+"""Sums may be reordered. Not nnan, ninf: infinities must survive."""
+_dot3, _dot2, _dot1 = dot_tile(3), dot_tile(2), dot_tile(1)
+_set43, _set23, _set13 = axpy_tile(4, 3, False), axpy_tile(2, 3, False), axpy_tile(1, 3, False)
+_set41, _set21, _set11 = axpy_tile(4, 1, False), axpy_tile(2, 1, False), axpy_tile(1, 1, False)
+_add43, _add23, _add13 = axpy_tile(4, 3, True), axpy_tile(2, 3, True), axpy_tile(1, 3, True)
+_add41, _add21, _add11 = axpy_tile(4, 1, True), axpy_tile(2, 1, True), axpy_tile(1, 1, True)
 
 
-@njit(cache=True, fastmath=FAST, inline="never", boundscheck=False)
+@njit(cache=True, fastmath=FAST, boundscheck=False)
 def multiply_transposed(p, w, out, lo, hi):
-    """out[lo:hi] = p[lo:hi] @ w.T"""
+    """out[lo:hi, :n_out] = p[lo:hi] @ w.T"""
     n_out, n_in = w.shape
-    zero = p.dtype.type(0)
+    o = out.shape[1]
     n = 0
-    while n + 4 <= n_out:
-        w0, w1, w2, w3 = w[n], w[n + 1], w[n + 2], w[n + 3]
-        u = lo
-        while u + 2 <= hi:
-            p0, p1 = p[u], p[u + 1]
-            a0, a1, a2, a3 = zero, zero, zero, zero
-            b0, b1, b2, b3 = zero, zero, zero, zero
-            for c in range(n_in):
-                x, y = p0[c], p1[c]
-                a0 += x * w0[c]
-                a1 += x * w1[c]
-                a2 += x * w2[c]
-                a3 += x * w3[c]
-                b0 += y * w0[c]
-                b1 += y * w1[c]
-                b2 += y * w2[c]
-                b3 += y * w3[c]
-            out[u, n], out[u, n + 1], out[u, n + 2], out[u, n + 3] = a0, a1, a2, a3
-            out[u + 1, n], out[u + 1, n + 1], out[u + 1, n + 2], out[u + 1, n + 3] = b0, b1, b2, b3
-            u += 2
-        if u < hi:
-            p0 = p[u]
-            a0, a1, a2, a3 = zero, zero, zero, zero
-            for c in range(n_in):
-                x = p0[c]
-                a0 += x * w0[c]
-                a1 += x * w1[c]
-                a2 += x * w2[c]
-                a3 += x * w3[c]
-            out[u, n], out[u, n + 1], out[u, n + 2], out[u, n + 3] = a0, a1, a2, a3
-        n += 4
+    if n_in % (VECTOR_BYTES // p.itemsize) == 0:
+        while n + 4 <= n_out:
+            u = lo
+            while u + 3 <= hi:
+                _dot3(p, u * n_in, n_in, w, n * n_in, n_in, out, u * o + n, o, n_in)
+                u += 3
+            if u + 2 == hi:
+                _dot2(p, u * n_in, n_in, w, n * n_in, n_in, out, u * o + n, o, n_in)
+            elif u + 1 == hi:
+                _dot1(p, u * n_in, n_in, w, n * n_in, n_in, out, u * o + n, o, n_in)
+            n += 4
+    zero = p.dtype.type(0)
     while n < n_out:
         w0 = w[n]
         for u in range(lo, hi):
@@ -63,69 +50,82 @@ def multiply_transposed(p, w, out, lo, hi):
         n += 1
 
 
-@njit(cache=True, fastmath=FAST, inline="never", boundscheck=False)
+@njit(cache=True, fastmath=FAST, boundscheck=False)
 def multiply(g, w, out, lo, hi):
     """out[lo:hi] = g[lo:hi, :n_out] @ w"""
     n_out, n_in = w.shape
+    stride = g.shape[1]
+    lanes = VECTOR_BYTES // g.itemsize
+    c = 0
+    if n_in % lanes == 0:
+        while c + 3 * lanes <= n_in:
+            u = lo
+            while u + 4 <= hi:
+                _set43(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+                u += 4
+            if u + 2 <= hi:
+                _set23(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+                u += 2
+            if u < hi:
+                _set13(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+            c += 3 * lanes
+        while c < n_in:
+            u = lo
+            while u + 4 <= hi:
+                _set41(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+                u += 4
+            if u + 2 <= hi:
+                _set21(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+                u += 2
+            if u < hi:
+                _set11(g, u * stride, stride, 1, w, c, n_in, out, u * n_in + c, n_in, n_out)
+            c += lanes
+        return
     out[lo:hi] = 0
-    n = 0
-    while n + 4 <= n_out:
-        w0, w1, w2, w3 = w[n], w[n + 1], w[n + 2], w[n + 3]
-        u = lo
-        while u + 2 <= hi:
-            a0, a1, a2, a3 = g[u, n], g[u, n + 1], g[u, n + 2], g[u, n + 3]
-            b0, b1, b2, b3 = g[u + 1, n], g[u + 1, n + 1], g[u + 1, n + 2], g[u + 1, n + 3]
-            o0, o1 = out[u], out[u + 1]
-            for c in range(n_in):
-                x0, x1, x2, x3 = w0[c], w1[c], w2[c], w3[c]
-                o0[c] += a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
-                o1[c] += b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
-            u += 2
-        if u < hi:
-            a0, a1, a2, a3 = g[u, n], g[u, n + 1], g[u, n + 2], g[u, n + 3]
-            o0 = out[u]
-            for c in range(n_in):
-                o0[c] += a0 * w0[c] + a1 * w1[c] + a2 * w2[c] + a3 * w3[c]
-        n += 4
-    while n < n_out:
+    for n in range(n_out):
         w0 = w[n]
         for u in range(lo, hi):
             a0 = g[u, n]
             o0 = out[u]
-            for c in range(n_in):
-                o0[c] += a0 * w0[c]
-        n += 1
+            for j in range(n_in):
+                o0[j] += a0 * w0[j]
 
 
-@njit(cache=True, fastmath=FAST, inline="never", boundscheck=False)
+@njit(cache=True, fastmath=FAST, boundscheck=False)
 def accumulate_outer(g, p, f, n_lo, n_hi):
     """F += g[:, n_lo:n_hi].T @ p"""
     n_rows, n_in = p.shape
-    n = n_lo
-    while n + 2 <= n_hi:
-        f0, f1 = f[n - n_lo], f[n - n_lo + 1]
-        u = 0
-        while u + 4 <= n_rows:
-            p0, p1, p2, p3 = p[u], p[u + 1], p[u + 2], p[u + 3]
-            a0, a1, a2, a3 = g[u, n], g[u + 1, n], g[u + 2, n], g[u + 3, n]
-            b0, b1, b2, b3 = g[u, n + 1], g[u + 1, n + 1], g[u + 2, n + 1], g[u + 3, n + 1]
-            for c in range(n_in):
-                x0, x1, x2, x3 = p0[c], p1[c], p2[c], p3[c]
-                f0[c] += a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
-                f1[c] += b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
-            u += 4
-        while u < n_rows:
-            p0 = p[u]
-            a0, b0 = g[u, n], g[u, n + 1]
-            for c in range(n_in):
-                f0[c] += a0 * p0[c]
-                f1[c] += b0 * p0[c]
-            u += 1
-        n += 2
-    if n < n_hi:
-        f0 = f[n - n_lo]
-        for u in range(n_rows):
-            p0 = p[u]
+    stride = g.shape[1]
+    lanes = VECTOR_BYTES // g.itemsize
+    c = 0
+    if n_in % lanes == 0:
+        while c + 3 * lanes <= n_in:
+            n = n_lo
+            while n + 4 <= n_hi:
+                _add43(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                n += 4
+            if n + 2 <= n_hi:
+                _add23(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                n += 2
+            if n < n_hi:
+                _add13(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+            c += 3 * lanes
+        while c < n_in:
+            n = n_lo
+            while n + 4 <= n_hi:
+                _add41(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                n += 4
+            if n + 2 <= n_hi:
+                _add21(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                n += 2
+            if n < n_hi:
+                _add11(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+            c += lanes
+        return
+    for u in range(n_rows):
+        p0 = p[u]
+        for n in range(n_lo, n_hi):
             a0 = g[u, n]
-            for c in range(n_in):
-                f0[c] += a0 * p0[c]
+            f0 = f[n - n_lo]
+            for j in range(n_in):
+                f0[j] += a0 * p0[j]

@@ -13,13 +13,26 @@ The pseudocount is added to F first. Then θ_new = (1 - α) θ_old + α θ.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from flatpc.engine._kernels.dense import FAST
+from flatpc.engine._kernels.rows import flows_of_edges, mix_rows, quadratic_of_edges
 
 PLAIN, QUADRATIC, CUBIC, QUADRATIC_EXACT, CUBIC_EXACT = range(5)
+
+
+class Rule(NamedTuple):
+    """How weights are updated when the pass is FUSED; `mu` has one entry per step."""
+
+    kind: int
+    mu: NDArray[np.float64]
+    pseudocount: float
+    alpha: float
+    allowed: NDArray[np.uint8]
+    """Empty, or for every weight whether its edge exists."""
 
 
 @njit(cache=True)
@@ -101,44 +114,47 @@ def exact_multiplier(flow, mu, cubic):
     return hi
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def update_row(kind, flow, weight, allowed, k, mu, pseudocount, alpha):
-    """Replace weight[:k]; `flow` is overwritten. `allowed` is empty, or 0 where an edge is masked away."""
-    one = weight.dtype.type(1)
-    if pseudocount > 0:
-        n = k
-        if len(allowed):
-            n = 0
-            for c in range(k):
-                n += allowed[c]
-        extra = weight.dtype.type(pseudocount / n)
-        if len(allowed):
-            for c in range(k):
-                flow[c] += extra * allowed[c]
-        else:
-            for c in range(k):
-                flow[c] += extra
-    if mu <= 0:
-        kind = PLAIN
-    if kind == QUADRATIC:
-        m = weight.dtype.type(4 * mu)
+@njit(cache=True, boundscheck=False)
+def _with_pseudocount(F, f_at, allowed, w_at, k, pseudocount):
+    n = k
+    if len(allowed):
+        n = 0
         for c in range(k):
-            f = flow[c]
-            flow[c] = f + np.sqrt(f * f + m * f)
-    elif kind == CUBIC:
-        for c in range(k):
-            flow[c] = cubic_root(float(flow[c]), mu, 1.0)
-    elif kind != PLAIN:
-        cubic = kind == CUBIC_EXACT
-        lam = exact_multiplier(flow[:k], mu, cubic)
-        for c in range(k):
-            if flow[c] > 0:
-                flow[c] = _solve(float(flow[c]), mu, lam, cubic)
-    total = weight.dtype.type(0)
+            n += allowed[w_at + c]
+    extra = pseudocount / n
+    total = F.dtype.type(0)
     for c in range(k):
-        total += flow[c]
+        if not len(allowed) or allowed[w_at + c]:
+            F[f_at + c] += extra
+        total += F[f_at + c]
+    return total
+
+
+@njit(cache=True, boundscheck=False)
+def _solved(F, f_at, k, kind, mu):
+    """Flow to the solution of the update's equation; returns their sum."""
+    lam = 1.0
+    if kind in (QUADRATIC_EXACT, CUBIC_EXACT):
+        lam = exact_multiplier(F[f_at : f_at + k], mu, kind == CUBIC_EXACT)
+    total = F.dtype.type(0)
+    for c in range(k):
+        if F[f_at + c] > 0:
+            F[f_at + c] = _solve(float(F[f_at + c]), mu, lam, kind in (CUBIC, CUBIC_EXACT))
+        total += F[f_at + c]
+    return total
+
+
+@njit(cache=True, boundscheck=False)
+def update_unit(rule, F, f_at, W, w_at, k, n, mu):
+    """New weights W[w_at:w_at+k] of one unit from the gradients F[f_at:f_at+k], which are overwritten; n is k padded."""
+    kind = rule.kind if mu > 0 else PLAIN
+    if kind == QUADRATIC and rule.pseudocount == 0:
+        total = quadratic_of_edges(F, f_at, W, w_at, W.dtype.type(4 * mu), n)
+    else:
+        total = flows_of_edges(F, f_at, W, w_at, n)
+        if rule.pseudocount > 0:
+            total = _with_pseudocount(F, f_at, rule.allowed, w_at, k, rule.pseudocount)
+        if kind != PLAIN:
+            total = _solved(F, f_at, k, kind, mu)
     if total > 0:
-        rate = weight.dtype.type(alpha)
-        scale = rate / total
-        for c in range(k):
-            weight[c] = (one - rate) * weight[c] + scale * flow[c]
+        mix_rows(W, w_at, F, f_at, W.dtype.type(1 - rule.alpha), W.dtype.type(rule.alpha / total), n)

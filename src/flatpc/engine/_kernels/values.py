@@ -3,9 +3,10 @@
 A step's value for sub-row u is `V[u, :] · 2^E[u]`, with E a whole number: powers of two cost no rounding, so that a shared
 and an unshared evaluation give the same bits. Products are rescaled when their largest entry gets small.
 
-An entry far below its row's largest is dropped (set to zero). Dropping is harmless unless later evidence contradicts
-everything that was kept; `L[u]` is the logarithm (base 2) of the largest amount dropped so far in units of V, `-inf` if none.
-Where what was kept shrinks to the size of what was dropped, L becomes `+inf`: the row must be evaluated in the log domain.
+An entry far below its row's largest is dropped (set to zero). Whether that was harmless shows at the next sum: `L[u]` is the
+logarithm (base 2) of a bound on every dropped entry, in units of V, and `-inf` if there is none. A sum's output that is not well
+above what the dropped entries could have added to it is dropped as well, with a new bound; all others are as good as exact, and
+no later evidence can change that. Where no output survives, L is `+inf`: the row must be evaluated in the log domain.
 """
 
 import math
@@ -32,6 +33,7 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.dense import FAST, multiply_transposed
 from flatpc.engine._kernels.items import child_row, view
+from flatpc.engine._kernels.rows import extremes, multiply_rows, multiply_three_rows, scale_row, smallest
 
 LN2 = math.log(2.0)
 LOG_2PI = math.log(2 * math.pi)
@@ -39,10 +41,10 @@ LOG_2PI = math.log(2 * math.pi)
 
 @njit(cache=True)
 def limits(V):
-    """Exponents: entries below the first are dropped, kept and dropped stay the second apart, below the third we rescale."""
+    """Exponents: entries below the first are dropped, what is kept exceeds dropped by the second, below the third we rescale."""
     if V.itemsize == 4:
-        return -80, 30, -20
-    return -700, 60, -200
+        return -100, 22, -20
+    return -700, 55, -200
 
 
 @njit(cache=True)
@@ -68,22 +70,18 @@ def log_density(formula, n, x, a, b):
 
 @njit(cache=True, boundscheck=False)
 def evaluate_table(P, B, T, V, E, L, s, lo, hi):
-    v = view(V, B, P, s)
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     drop, _, rescale = limits(V)
     for u in range(lo, hi):
         x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
-        row = v[u]
+        to = B.at[s, VALUE] + u * stride
         e, lost = 0.0, -np.inf
         if x != x:
             for j in range(k):
-                row[j] = 1
+                V[to + j] = 1
         else:
             start = at + np.int64(x) * stride
-            top, low = 0.0, 1.0
-            for j in range(k):
-                top = max(top, T[start + j])
-                low = min(low, T[start + j])
+            top, low = extremes(T, start, k)
             size = _exponent(top)
             factor = 1.0
             if top > 0 and size < rescale:
@@ -93,15 +91,15 @@ def evaluate_table(P, B, T, V, E, L, s, lo, hi):
             floor = math.ldexp(1.0, drop)
             if low * factor >= floor:
                 for j in range(k):
-                    row[j] = T[start + j] * factor
+                    V[to + j] = T[start + j] * factor
             else:
                 for j in range(k):
                     value = T[start + j] * factor
-                    row[j] = value if value >= floor else 0.0
+                    V[to + j] = value if value >= floor else 0.0
                     if value < floor and T[start + j] > 0:
                         lost = float(drop)
         for j in range(k, stride):
-            row[j] = 0
+            V[to + j] = 0
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost
 
@@ -143,74 +141,87 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def _settle(row, k, e, lost, dropped, drop, keep, rescale):
-    """After a product: flush what underflowed, rescale, and compare what was kept with what was lost. Returns (e, lost)."""
-    top = row[0]
-    for j in range(k):
-        top = max(top, row[j])
-    if top == 0:
-        return 0.0, (np.inf if (dropped or lost > -np.inf) else -np.inf)
-    if dropped:
-        lost = max(lost, float(drop))
-    size = _exponent(top)
-    if lost > -np.inf and size - keep < lost:
-        lost = np.inf
-    if size < rescale:
-        factor = row.dtype.type(math.ldexp(1.0, -size))
-        for j in range(k):
-            row[j] *= factor
-        e += size
-        lost -= size
-    return e, lost
-
-
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def _multiply_into(row, other, k, floor):
-    """Row *= other, dropping entries below `floor`. Returns (largest entry, whether something positive was dropped)."""
-    top = row.dtype.type(0)
-    dropped = 0
-    for j in range(k):
-        a, b = row[j], other[j]
-        x = a * b
-        small = x < floor
-        dropped += small & (a > 0) & (b > 0)
-        x = row.dtype.type(0) if small else x
-        row[j] = x
-        top = max(top, x)
-    return top, dropped > 0
+@njit(cache=True, boundscheck=False)
+def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
+    k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
+    drop, _, rescale = limits(V)
+    floor, small = V.dtype.type(math.ldexp(1.0, drop)), V.dtype.type(math.ldexp(1.0, rescale))
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+    base, base_row, scope = B.at[s, VALUE], B.at[s, ROW], P.steps[s, SCOPE]
+    for u in range(lo, hi):
+        b = B.share[1, scope, u]
+        to = base + u * stride
+        e, lost = 0.0, -np.inf
+        fine = last - first > 1
+        left, middle = -1, -1
+        for q in range(first, last):
+            c = P.child[q]
+            r = B.share[0, P.steps[c, SCOPE], b]
+            right = B.at[c, VALUE] + r * stride
+            e += E[B.at[c, ROW] + r]
+            lost = max(lost, L[B.at[c, ROW] + r])
+            if left < 0:
+                left = right
+            elif q + 1 < last and middle < 0:
+                middle = right
+            else:
+                if middle < 0:
+                    multiply_rows(V, to, V, left, V, right, stride)
+                else:
+                    multiply_three_rows(V, to, V, left, V, middle, V, right, stride)
+                left, middle = to, -1
+                top, low = extremes(V, to, k)
+                fine &= low >= floor
+                if top < small and fine:
+                    size = _exponent(top)
+                    factor = V.dtype.type(math.ldexp(1.0, -size))
+                    scale_row(V, to, factor, stride)
+                    e += size
+                    lost -= size
+        if fine:
+            E[base_row + u] = e
+            L[base_row + u] = lost
+        else:
+            _hadamard_with_care(P, B, V, E, L, s, u)
 
 
 @njit(cache=True, boundscheck=False)
-def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
-    v = view(V, B, P, s)
+def _hadamard_with_care(P, B, V, E, L, s, u):
+    """One row of a product in which something underflows: every unit has an exponent of its own until the end."""
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
-    drop, keep, rescale = limits(V)
-    floor = V.dtype.type(math.ldexp(1.0, drop))
-    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
-    for u in range(lo, hi):
-        row = v[u]
-        c = P.child[first]
+    drop = limits(V)[0]
+    to = B.at[s, VALUE] + u * stride
+    e, lost = 0.0, -np.inf
+    mantissa, exponent = np.ones(k), np.zeros(k)
+    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+        c = P.child[q]
         r = child_row(P, B, s, c, u)
-        start = B.at[c, VALUE] + r * P.steps[c, STRIDE]
-        for j in range(stride):
-            row[j] = V[start + j]
-        e, lost = E[B.at[c, ROW] + r], L[B.at[c, ROW] + r]
-        dropped = False
-        for q in range(first + 1, last):
-            c = P.child[q]
-            r = child_row(P, B, s, c, u)
-            start = B.at[c, VALUE] + r * P.steps[c, STRIDE]
-            top, some = _multiply_into(row, V[start : start + k], k, floor)
-            e += E[B.at[c, ROW] + r]
-            lost = max(lost, L[B.at[c, ROW] + r])
-            dropped |= some
-            if top < 1e-6 and q + 1 < last:  # hubs: settle between children
-                e, lost = _settle(row, k, e, lost, dropped, drop, keep, rescale)
-                dropped = False
-        e, lost = _settle(row, k, e, lost, dropped, drop, keep, rescale)
-        E[B.at[s, ROW] + u] = e
-        L[B.at[s, ROW] + u] = lost
+        start = B.at[c, VALUE] + r * stride
+        e += E[B.at[c, ROW] + r]
+        lost = max(lost, L[B.at[c, ROW] + r])
+        for j in range(k):
+            x, size = math.frexp(mantissa[j] * V[start + j])
+            mantissa[j] = x
+            exponent[j] += size
+    top = -np.inf
+    for j in range(k):
+        if mantissa[j] > 0:
+            top = max(top, exponent[j])
+    for j in range(stride):
+        V[to + j] = 0
+    if top == -np.inf:
+        E[B.at[s, ROW] + u] = 0
+        L[B.at[s, ROW] + u] = np.inf if lost > -np.inf else -np.inf
+        return
+    lost -= top
+    for j in range(k):
+        if mantissa[j] > 0:
+            if exponent[j] - top > drop:
+                V[to + j] = math.ldexp(mantissa[j], int(exponent[j] - top))
+            else:
+                lost = max(lost, float(drop))
+    E[B.at[s, ROW] + u] = e + top
+    L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -234,7 +245,8 @@ def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
                 V[base + u] *= V[at + u]
                 low = min(low, V[base + u])
                 E[B.at[s, ROW] + u] += E[at_row + u]
-                L[B.at[s, ROW] + u] = max(L[B.at[s, ROW] + u], L[at_row + u])
+                if L[at_row + u] == np.inf:
+                    L[B.at[s, ROW] + u] = np.inf
         else:
             representative = B.share[1, P.steps[s, SCOPE]]
             for u in range(lo, hi):
@@ -242,30 +254,29 @@ def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
                 V[base + u] *= V[at + r]
                 low = min(low, V[base + u])
                 E[B.at[s, ROW] + u] += E[at_row + r]
-                L[B.at[s, ROW] + u] = max(L[B.at[s, ROW] + u], L[at_row + r])
+                if L[at_row + r] == np.inf:
+                    L[B.at[s, ROW] + u] = np.inf
         if low < small:
-            _rescale_scalars(V, E, L, base, B.at[s, ROW], lo, hi, small)
+            _rescale_scalars(V, E, base, B.at[s, ROW], lo, hi, small)
 
 
 @njit(cache=True, boundscheck=False)
-def _rescale_scalars(V, E, L, base, at_row, lo, hi, small):
+def _rescale_scalars(V, E, base, at_row, lo, hi, small):
     for u in range(lo, hi):
         x = V[base + u]
         if x == 0:
             E[at_row + u] = 0
-            L[at_row + u] = np.inf if L[at_row + u] > -np.inf else -np.inf
         elif x < small:
             size = _exponent(x)
             V[base + u] = x * V.dtype.type(math.ldexp(1.0, -size))
             E[at_row + u] += size
-            L[at_row + u] -= size
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
 def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
-    drop, keep, rescale = limits(V)
-    floor = V.dtype.type(math.ldexp(1.0, drop))
+    drop, _, rescale = limits(V)
+    floor, small = V.dtype.type(math.ldexp(1.0, drop)), V.dtype.type(math.ldexp(1.0, rescale))
     a, b = P.child[P.steps[s, CHILD]], P.child[P.steps[s, CHILD] + 1]
     ka, kb = P.steps[a, WIDTH], P.steps[b, WIDTH]
     va, vb = view(V, B, P, a), view(V, B, P, b)
@@ -291,13 +302,22 @@ def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
             row[j] = 0
         lost = max(L[B.at[a, ROW] + ra], L[B.at[b, ROW] + rb])
         e = E[B.at[a, ROW] + ra] + E[B.at[b, ROW] + rb]
-        dropped = top_a * top_b > 0 and low_a * low_b < floor
-        if dropped:
-            for j in range(ka * kb):
-                if row[j] < floor:
-                    row[j] = 0
-        if dropped or lost > -np.inf or top_a * top_b < 1e-3:
-            e, lost = _settle(row, ka * kb, e, lost, dropped, drop, keep, rescale)
+        top = top_a * top_b
+        if top == 0:
+            e = 0.0
+            lost = np.inf if lost > -np.inf else -np.inf
+        elif low_a * low_b < floor or top < small:
+            # The factors' exponents first, so that nothing underflows that needn't.
+            size_a, size_b = _exponent(top_a), _exponent(top_b)
+            up_a, up_b = V.dtype.type(math.ldexp(1.0, -size_a)), V.dtype.type(math.ldexp(1.0, -size_b))
+            e += size_a + size_b
+            lost -= size_a + size_b
+            for i in range(ka):
+                for j in range(kb):
+                    x = (row_a[i] * up_a) * (row_b[j] * up_b)
+                    if x < floor and row_a[i] > 0 and row_b[j] > 0:
+                        lost = max(lost, float(drop))
+                    row[i * kb + j] = x if x >= floor else V.dtype.type(0)
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost
 
@@ -351,35 +371,50 @@ def evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi):
     k, stride, n_in = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[c, STRIDE]
     w = W[P.steps[s, WEIGHT] : P.steps[s, WEIGHT] + k * n_in].reshape(k, n_in)
     multiply_transposed(p, w, v, lo, hi)
-    drop = limits(V)[0]
-    floor = V.dtype.type(math.ldexp(1.0, drop))
+    floor = V.dtype.type(math.ldexp(1.0, limits(V)[0]))
     for u in range(lo, hi):
-        row = v[u]
-        low = row[0]
-        for j in range(k):
-            low = min(low, row[j])
+        at = B.at[s, VALUE] + u * stride
         for j in range(k, stride):
-            row[j] = 0
+            V[at + j] = 0
         lost = L[B.at[c, ROW] + u]
-        if low < floor and _flush(row, w, p[u], k, floor):
-            lost = max(lost, float(drop))
         E[B.at[s, ROW] + u] = E[B.at[c, ROW] + u]
+        if lost > -np.inf or smallest(V, at, k) < floor:
+            lost = _sift(V, at, w, p[u], k, lost)
         L[B.at[s, ROW] + u] = lost
 
 
 @njit(cache=True, boundscheck=False)
-def _flush(row, w, p, k, floor):
-    """Set entries below floor to zero; whether one of them was really positive."""
-    lost = False
+def _sift(V, at, w, p, k, lost):
+    """Drop outputs that dropped entries could have changed, and those that underflowed; returns the new bound."""
+    drop, keep, _ = limits(V)
+    if lost == np.inf:
+        return lost
+    threshold = math.ldexp(1.0, int(max(float(drop), min(lost + keep, 100.0))))
+    bound, kept = -np.inf, False
     for n in range(k):
-        if row[n] < floor:
-            row[n] = 0
-            if not lost:
-                for c in range(len(p)):
-                    if p[c] > 0 and w[n, c] > 0:
-                        lost = True
-                        break
-    return lost
+        x = V[at + n]
+        if x >= threshold:
+            kept = True
+            continue
+        V[at + n] = 0
+        if x > 0:
+            bound = max(bound, max(float(_exponent(x)), lost) + 1.0)
+        elif lost > -np.inf:
+            bound = max(bound, max(lost, float(drop)))
+        elif _underflowed(w[n], p):
+            bound = max(bound, float(drop))
+    if not kept and bound > -np.inf:
+        return np.inf
+    return bound
+
+
+@njit(cache=True, boundscheck=False)
+def _underflowed(w, p):
+    """Whether Σ w p is positive."""
+    for c in range(len(p)):  # noqa: SIM110
+        if p[c] > 0 and w[c] > 0:
+            return True
+    return False
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -404,7 +439,11 @@ def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
             weight = W[at_weight + q - first]
             for u in range(lo, hi):
                 V[base + u] += weight * V[at + u]
-    else:
+        low = V.dtype.type(1)
+        for u in range(lo, hi):
+            low = min(low, V[base + u])
+        plain = low >= V.dtype.type(math.ldexp(1.0, limits(V)[2]))
+    if not plain:
         _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi)
 
 
@@ -412,7 +451,6 @@ def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
 def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
     base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
-    keep = limits(V)[1]
     for u in range(lo, hi):
         e = -np.inf
         for q in range(first, last):
@@ -424,8 +462,8 @@ def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
             c = P.child[q]
             shift = min(E[B.at[c, ROW] + u] - e, 0.0) if e > -np.inf else 0.0
             total += W[at_weight + q - first] * V[B.at[c, VALUE] + u] * math.ldexp(1.0, int(max(shift, -2000.0)))
-            if L[B.at[c, ROW] + u] > -np.inf:
-                lost = max(lost, L[B.at[c, ROW] + u] + shift)
+            if L[B.at[c, ROW] + u] == np.inf:
+                lost = np.inf
         V[base + u] = total
         E[at_row + u] = e if total > 0 else 0.0
         if total > 0:
@@ -433,21 +471,43 @@ def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
             if size < limits(V)[2]:
                 V[base + u] = total * math.ldexp(1.0, -size)
                 E[at_row + u] += size
-                lost -= size
-                size = 0
-            if lost > -np.inf and size - keep < lost:
-                lost = np.inf
-        elif lost > -np.inf:
-            lost = np.inf
         L[at_row + u] = lost
+
+
+@njit(cache=True, boundscheck=False)
+def _sift_mixture(P, B, W, V, s, u, lost):
+    """The same as `_sift` for a mixture's outputs, each of which has its own edges."""
+    drop, keep, _ = limits(V)
+    if lost == np.inf:
+        return lost
+    k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
+    at = B.at[s, VALUE] + u * stride
+    threshold = math.ldexp(1.0, int(max(float(drop), min(lost + keep, 100.0))))
+    bound, kept = -np.inf, False
+    for j in range(k):
+        x = V[at + j]
+        if x >= threshold:
+            kept = True
+            continue
+        V[at + j] = 0
+        if x > 0:
+            bound = max(bound, max(float(_exponent(x)), lost) + 1.0)
+        elif lost > -np.inf:
+            bound = max(bound, max(lost, float(drop)))
+        else:
+            for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+                weight = W[P.steps[s, WEIGHT] + (q - P.steps[s, CHILD]) * stride + j]
+                if weight > 0 and V[B.at[P.child[q], VALUE] + u * stride + j] > 0:
+                    bound = max(bound, float(drop))
+    if not kept and bound > -np.inf:
+        return np.inf
+    return bound
 
 
 @njit(cache=True, boundscheck=False)
 def evaluate_mixture(P, B, W, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
-    drop = limits(V)[0]
-    floor = V.dtype.type(math.ldexp(1.0, drop))
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     for u in range(lo, hi):
         e = -np.inf
@@ -469,13 +529,7 @@ def evaluate_mixture(P, B, W, V, E, L, s, lo, hi):
                     row[j] += W[at_weight + j] * V[at + j] * factor
                 if L[B.at[c, ROW] + u] > -np.inf:
                     lost = max(lost, L[B.at[c, ROW] + u] + shift)
-            for j in range(k):
-                if row[j] < floor:
-                    row[j] = 0
-                    for q in range(first, last):
-                        c = P.child[q]
-                        if V[B.at[c, VALUE] + u * stride + j] > 0 and W[P.steps[s, WEIGHT] + (q - first) * stride + j] > 0:
-                            lost = max(lost, float(drop))
+            lost = _sift_mixture(P, B, W, V, s, u, lost)
         else:
             for q in range(first, last):
                 if L[B.at[P.child[q], ROW] + u] > -np.inf:
