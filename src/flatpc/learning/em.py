@@ -155,10 +155,8 @@ class EM:
     def end_epoch(self, overfitting: float | None) -> None:
         """EM has nothing to do between epochs."""
 
-    @property
-    def diverged(self) -> bool:
+    def check(self, evidence: Evidence) -> None:
         """EM never leaves the simplex."""
-        return False
 
     def circuit(self) -> Circuit:
         """The circuit as it is now."""

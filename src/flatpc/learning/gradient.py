@@ -7,7 +7,6 @@ penalty R, and the chain rule to z is written out (`unconstrained.py`). The step
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from flatpc.errors import DataError, OptionError
 from flatpc.learning import model
 from flatpc.learning.distributed import Workers
 from flatpc.learning.loop import Diverged
-from flatpc.learning.penalty import Penalty
+from flatpc.learning.penalty import Penalised
 from flatpc.learning.rivals import ASAM, SAM
 from flatpc.learning.schedules import Schedule
 from flatpc.learning.sharpness import Sharpness
@@ -57,7 +56,7 @@ class Gradient:
         self.z = torch.from_numpy(self.unconstrained.read())
         self.unconstrained.write(self.z.numpy())
         self._optimizer = _optimizer(method, self.z, step_size(0.0))
-        self._penalty = Penalty(evaluator, sharpness.space) if sharpness else None
+        self._penalised = Penalised(evaluator, sharpness.space) if sharpness else None
         self.mu = math.nan if sharpness and sharpness.mu == "adaptive" else 0.0
         self._epoch = np.zeros((2, self.unconstrained.size if self._is_adaptive else 0))
         """Gradients of likelihood and of penalty, added up over the epoch."""
@@ -69,24 +68,26 @@ class Gradient:
 
     # ---- objective ------------------------------------------------------------------------------------------------
 
-    def gradients(self, evidence: Evidence, rows: Ints, *, penalty: bool = True) -> tuple[float, float, Array, Array]:
-        """Mean log-likelihood, mean penalty, and the gradients in z of minus the one and of the other."""
+    def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> tuple[Array, Array, Array]:
+        """Mean log-likelihood and mean penalty (if `value`), and the gradients in z of minus the one and of the other."""
         mine = self.workers.share_of(rows)
-        log_prob, weights, inputs = self.evaluator.statistics(evidence, mine)
-        parts: list[NDArray[Any]] = [np.array([log_prob.sum(), 0.0]), weights, inputs]
-        if self._penalty is not None and penalty:
-            parts[0][1], *more = self._penalty(evidence, mine)
-            parts += more
-        self.workers.add(*parts)
-        out = np.zeros((2, self.unconstrained.size))
-        self.unconstrained.add_gradient(out[0], -1.0 / len(rows), parts[1], parts[2])
-        if len(parts) > 3:
-            self.unconstrained.add_gradient(out[1], 1.0 / len(rows), parts[3], parts[4])
-        return parts[0][0] / len(rows), parts[0][1] / len(rows), out[0], out[1]
+        likelihood, penalty = np.zeros((2, self.unconstrained.size))
+        if self._penalised is None:
+            log_prob, weights, inputs = self.evaluator.statistics(evidence, mine)
+            numbers = np.array([log_prob.sum(), 0.0])
+            self.workers.add(numbers, weights, inputs)
+        else:
+            found = self._penalised.gradients(evidence, mine, value=value)
+            self.workers.add(*found.arrays)
+            numbers, weights, inputs = found.numbers, found.weights, found.inputs
+            self.unconstrained.add_gradient(penalty, 1.0 / len(rows), found.penalty_weights, found.penalty_inputs)
+        self.unconstrained.add_gradient(likelihood, -1.0 / len(rows), weights, inputs)
+        return numbers / len(rows), likelihood, penalty
 
     def _objective(self, evidence: Evidence, rows: Ints, progress: float) -> tuple[float, Array]:
         """Mean log-likelihood, and the gradient of what is minimised."""
-        log_likelihood, _, likelihood, penalty = self.gradients(evidence, rows)
+        numbers, likelihood, penalty = self.gradients(evidence, rows)
+        log_likelihood = float(numbers[0])
         if self.sharpness is None:
             return log_likelihood, likelihood
         if self._is_adaptive:
@@ -145,6 +146,11 @@ class Gradient:
                 f"Learning diverged (NLL {-log_likelihood:g}); the parameters of the last good epoch are kept. "
                 f"Lower {lower}, or set clip=1.0."
             )
+
+    def check(self, evidence: Evidence) -> None:
+        """Raise `Diverged` if the last step led nowhere."""
+        if not math.isnan(self._limit):
+            self._check(float(self.evaluator.log_prob(evidence).mean()), self.z.numpy())
 
     def end_epoch(self, overfitting: float | None) -> None:
         """Balance penalty and likelihood anew."""

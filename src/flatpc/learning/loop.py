@@ -45,6 +45,9 @@ class Learner(Protocol):
     def end_epoch(self, overfitting: float | None) -> None:
         """Called after each epoch, before it is recorded."""
 
+    def check(self, evidence: Evidence) -> None:
+        """Raise `Diverged` if the present parameters are no good."""
+
     def state(self) -> model.Parameters:
         """Arrays from which `restore` goes on, bit for bit."""
 
@@ -84,8 +87,8 @@ class Loop:
         self.evidence, self.valid = evidence, valid
         self.workers, self.identity = workers, identity
         self.state = State()
-        self._good = learner.state()
-        """The learner's state after the last epoch that ended well."""
+        self._good = self._last = learner.state()
+        """The learner's state after the last epoch, and after the last one whose parameters have proved good."""
         self._before = 0.0
         self._start = time.perf_counter()
 
@@ -113,6 +116,7 @@ class Loop:
                 if any(answers):
                     self.state.stopped = "callback"
                 self._save()
+            self._check()
         if not self.state.stopped and self.state.epoch >= self.plan.epochs:
             self.state.stopped = "epochs"
 
@@ -128,7 +132,7 @@ class Loop:
             return
         self.state = found
         self.learner.restore(found.learner)
-        self._good = found.learner
+        self._good = self._last = found.learner
         self._before = found.history[-1]["seconds"] if found.history else 0.0
 
     def _log(self) -> JsonLines | None:
@@ -139,7 +143,7 @@ class Loop:
             return
         last = self.state.epoch >= self.plan.epochs or bool(self.state.stopped)
         if last or self.state.epoch % self.plan.checkpoint_every == 0:
-            self.state.learner = self._good
+            self.state.learner = self._last
             checkpoint.write(self.plan.checkpoint, self.state, self.identity)
 
     # ---- one epoch ------------------------------------------------------------------------------------------------
@@ -164,6 +168,8 @@ class Loop:
             except Diverged as problem:
                 self._give_up(str(problem))
                 return None
+            if done == 0:
+                self._good = self._last
             done += len(rows)
             why = "interrupted" if interrupt.asked else "time budget" if self.seconds > self.plan.time_budget else ""
             # Processes must agree, or one would wait for the others for ever.
@@ -181,7 +187,7 @@ class Loop:
         overfitting = degree_of_overfitting(train_nll, valid_nll)
         mu = self.learner.mu
         self.learner.end_epoch(None if math.isnan(overfitting) else overfitting)
-        self._good = self.learner.state()
+        self._last = self.learner.state()
         row: Row = {
             "epoch": state.epoch,
             "train_nll": train_nll,
@@ -224,6 +230,12 @@ class Loop:
         from flatpc import curvature
 
         return float(np.mean(curvature.trace(model.to_circuit(self.learner.evaluator), self.evidence.X)))
+
+    def _check(self) -> None:
+        try:
+            self.learner.check(self.evidence)
+        except Diverged as problem:
+            self._give_up(str(problem))
 
     def _give_up(self, problem: str) -> None:
         self.state.stopped = "diverged"

@@ -29,6 +29,8 @@ Ints = NDArray[np.int64]
 
 SMALLEST = 1e-30
 """Probabilities start from here at least: the logarithm of 0 can't be moved by a gradient."""
+LARGEST = 600.0
+"""Exponents stay below, so that even a run that diverges has finite parameters."""
 _ALL = np.empty(0, np.uint8)
 
 
@@ -73,9 +75,9 @@ class Unconstrained:
             p, u, family = group.view(inputs), group.view(rest), group.family
             if isinstance(family, Gaussian):
                 p[:, 0] = u[:, 0]
-                p[:, 1] = family.min_variance + np.exp(2 * u[:, 1])
+                p[:, 1] = family.min_variance + np.exp(np.minimum(2 * u[:, 1], LARGEST))
             elif isinstance(family, Poisson):
-                p[:, 0] = family.min_rate + np.exp(u[:, 0])
+                p[:, 0] = family.min_rate + np.exp(np.minimum(u[:, 0], LARGEST))
             elif isinstance(family, Binomial):
                 p[:, 0] = expit(u[:, 0])
 
