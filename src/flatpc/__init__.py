@@ -11,8 +11,8 @@ from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FlatpcError
 
 if TYPE_CHECKING:
-    from flatpc import data as data
     from flatpc import curvature as curvature
+    from flatpc import data as data
     from flatpc import learning as learning
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fit import fit as fit

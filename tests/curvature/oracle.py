@@ -52,7 +52,7 @@ class Oracle:
             e = torch.where(positive, torch.exp(torch.where(positive, block, 0.0)), 0.0)
             out.append((e / e.sum(1, keepdim=True)).reshape(-1))
             start += shape[0] * shape[1]
-        return torch.cat(out)
+        return torch.cat(out) if out else z
 
     def logits(self):
         return torch.where(self.theta > 0, torch.log(torch.where(self.theta > 0, self.theta, 1.0)), 0.0)
@@ -60,10 +60,13 @@ class Oracle:
     def log_prob(self, theta, rows=None):
         X = self.X if rows is None else self.X[rows]
         exists = torch.tensor(self.exists)
-        return derivatives.log_prob(self.circuit, self._parameters(torch.where(exists, theta, 0.0)), X)
+        value = derivatives.log_prob(self.circuit, self._parameters(torch.where(exists, theta, 0.0)), X)
+        return value + 0 * theta.sum()  # a circuit without weights depends on them too, as far as autograd is concerned
 
     def hessian(self, logits=False):
         """`[P, P]`, twice backward."""
+        if self.size == 0:
+            return np.zeros((0, 0))
         if logits:
             return torch.autograd.functional.hessian(lambda z: self.log_prob(self.softmax(z)).sum(), self.logits()).numpy()
         return torch.autograd.functional.hessian(lambda t: self.log_prob(t).sum(), self.theta).numpy()
@@ -83,7 +86,7 @@ class Oracle:
         logits = space != "weights"
         leaf = (self.logits() if logits else self.theta).clone().requires_grad_()
         g = self.row_gradients(logits, leaf)
-        total = (g**2).sum()
+        total = (g**2).sum() + 0 * leaf.sum()
         if space == "logits":
             total = total + 2 * (self.softmax(leaf) * g).sum()
         return float(total.detach()), torch.autograd.grad(total, leaf)[0].numpy()

@@ -1,17 +1,50 @@
-"""How sharp a circuit's likelihood is around its parameters, exactly."""
+"""How sharp a circuit's likelihood is around its parameters, exactly.
 
+| question | answer |
+|---|---|
+| `trace(circuit, X)` | the trace of every row's Hessian, `breakdown` by node and layer |
+| `diagonal(circuit, X)` | the diagonal, summed over rows |
+| `hessian(circuit, X)` | the whole matrix; `likelihood_hessian` of p itself |
+| `operator(circuit, X)` | the Hessian as something that multiplies vectors |
+| `eigenvalues(circuit, X)`, `spectral_density(circuit, X)` | its spectrum |
+| `hutchinson(H, n)`, `hutch_pp(H, n)` | traces as others estimate them, to compare with |
+| `penalty(circuit, X)` | the trace summed over rows, and its gradient; `penalty_of_rows` inside a training loop |
+| `landscape(circuit, X)` | the loss along one or two directions |
+
+All take `space=`: `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`.
+"""
+
+from flatpc.curvature.hessians import hessian, likelihood_hessian
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.curvature.penalties import Penalty, penalty, penalty_of_rows
+from flatpc.curvature.spectra import (
+    Eigenvalues,
+    SpectralDensity,
+    TraceEstimate,
+    eigenvalues,
+    hutch_pp,
+    hutchinson,
+    spectral_density,
+)
 from flatpc.curvature.traces import Breakdown, breakdown, diagonal, trace
 
 __all__ = [
     "Breakdown",
+    "Eigenvalues",
     "HessianOperator",
     "Penalty",
+    "SpectralDensity",
+    "TraceEstimate",
     "breakdown",
     "diagonal",
+    "eigenvalues",
+    "hessian",
+    "hutch_pp",
+    "hutchinson",
+    "likelihood_hessian",
     "operator",
     "penalty",
     "penalty_of_rows",
+    "spectral_density",
     "trace",
 ]

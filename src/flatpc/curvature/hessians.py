@@ -1,0 +1,205 @@
+"""The full Hessian: closed form for trees, column by column for any circuit; and the second derivatives of p itself.
+
+With g the gradient of log p in the weights and F flow, for two edges i, j of a tree-structured circuit
+
+    H_ij = g_i g_j (1/F_q - 1)   if one induced tree can contain both,   -g_i g_j   if none can
+
+where q is the deepest unit that is above, or equal to, both edges' lower ends. One formula for the three kinds of pair: for a
+product pair q is a product unit; for a path pair it is the upper edge's own lower end; for a sum pair it is a sum unit, where
+the two edges exclude each other. An edge excludes itself in this sense, p being linear in its weight: H_ii = -g_i².
+
+For a circuit whose units have several parents the number of paths between two edges grows exponentially with depth, but no path
+has to be looked at: a Hessian-vector product is a few passes over the edges, so a column of the Hessian costs O(edges) and the
+whole O(edges · parameters), which is the order of its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.circuit.rows import read_rows
+from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.operators import operator
+from flatpc.engine.contract import get_engine
+from flatpc.errors import OptionError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+METHODS = ("auto", "tree", "columns")
+
+
+def hessian(
+    circuit: Circuit,
+    X: Any,
+    *,
+    space: str = "weights",
+    include_inputs: bool = False,
+    method: str = "auto",
+    engine: str = "auto",
+    missing: str = "raise",
+    progress: bool = False,
+) -> Array:
+    """`[P, P]`: the Hessian of Σ log p(x), exactly, for any circuit.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> fp.curvature.hessian(c, [[1]]).round(6).tolist()                # -p pᵀ / s², a sum pair
+    [[-0.16, -0.64], [-0.64, -2.56]]
+
+    Parameters
+    ----------
+    space
+        `"weights"`, `"logits"` or `"simplex"`, as for `operator`.
+    method
+        `"tree"`: the closed form, for tree-structured circuits, in weights. `"columns"`: Hessian-vector products. `"auto"`: the
+        closed form where it applies.
+    engine
+        Of the Hessian-vector products: `"numba"` or `"torch"`.
+    """
+    check_space(space)
+    if method not in METHODS:
+        raise OptionError(f"method={method!r}; choose one of {', '.join(map(repr, METHODS))}.")
+    rows = read_rows(circuit, X, missing)
+    closed = space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters
+    if method == "tree" and not closed:
+        raise OptionError(
+            "The closed form is for tree-structured circuits with untied parameters, in the weights and without inputs; "
+            "method='columns' is exact for all others."
+        )
+    if method == "columns" or not closed:
+        return _by_columns(circuit, rows, space, include_inputs, engine, progress)
+    return _by_pairs(circuit, rows, engine, progress)
+
+
+def likelihood_hessian(circuit: Circuit, x: Any, *, missing: str = "raise") -> Array:
+    """`[P, P]`: the second derivatives of p(x) itself, not of its logarithm, at one row, in the weights.
+
+    For a tree `∂²p/∂θ_i∂θ_j = p g_i g_j / F_q` for two edges that one induced tree can contain, and 0 for all others, the
+    diagonal included; for any circuit `∇²p = p (H + g gᵀ)`.
+    """
+    rows = read_rows(circuit, np.asarray(x, np.float64)[None], missing)
+    log_prob = float(get_engine().log_prob(circuit, rows)[0])
+    H = hessian(circuit, rows, missing="marginalize")
+    g = operator(circuit, rows, missing="marginalize").gradient
+    if circuit.is_tree and not circuit.has_tied_parameters:
+        # Exact zeros where no induced tree has both edges, rather than what is left of a difference.
+        H = np.where(pairs_of(circuit).together, H, -np.outer(g, g))
+    out: Array = np.exp(log_prob) * (H + np.outer(g, g))
+    return out
+
+
+def _by_columns(circuit: Circuit, rows: Array, space: str, include_inputs: bool, engine: str, progress: bool) -> Array:
+    H = operator(
+        circuit, rows, space=space, include_inputs=include_inputs, engine=engine, missing="marginalize", progress=progress
+    )
+    out = np.asarray(H @ np.eye(H.shape[0]))
+    return (out + out.T) / 2
+
+
+# ---- trees --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """For every pair of parameters of a tree-structured circuit how their edges lie to each other."""
+
+    together: NDArray[np.bool_]
+    """`[P, P]`: whether one induced tree can contain both edges; False on the diagonal."""
+    meet: Ints
+    """`[P, P]`: the unit q, numbered through all nodes' units; anything where `together` is False."""
+    parent: Ints
+    """`[P]`: the sum unit that a parameter's edge leaves."""
+    child: Ints
+    """`[P]`: the unit it leads to."""
+
+
+def pairs_of(circuit: Circuit) -> Pairs:
+    """Walk up the tree, joining the sets of parameters below: O(P²) in all."""
+    first = np.concatenate([[0], np.cumsum(circuit.widths)]).astype(np.int64)
+    layout = Layout(circuit)
+    n = layout.size
+    together, meet = np.zeros((n, n), bool), np.zeros((n, n), np.int64)
+    parent, child = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    below: dict[int, Ints] = {}
+    number = layout.arrays(np.arange(n, dtype=np.float64))
+    for i, node in enumerate(circuit.nodes):
+        for k in range(circuit.widths[i]):
+            unit = int(first[i]) + k
+            if isinstance(node, Input):
+                below[unit] = np.empty(0, np.int64)
+                continue
+            if isinstance(node, Product):
+                parts = [below.pop(c) for c in _factors(circuit, node, first, k)]
+                _join(together, meet, parts, unit)
+                below[unit] = np.concatenate(parts)
+                continue
+            parts = []
+            for j, c in _edges(circuit, i, first, k):
+                edge = int(number[i][k, j])
+                parent[edge], child[edge] = unit, c
+                inside = below.pop(c)
+                together[edge, inside] = together[inside, edge] = True
+                meet[edge, inside] = meet[inside, edge] = c
+                parts.append(np.append(inside, edge))
+            below[unit] = np.concatenate(parts)
+    return Pairs(together, meet, parent, child)
+
+
+def _join(together: NDArray[np.bool_], meet: Ints, parts: list[Ints], unit: int) -> None:
+    """Parameters below different factors of a product meet there."""
+    seen = parts[0]
+    for part in parts[1:]:
+        for a, b in ((seen, part), (part, seen)):
+            together[np.ix_(a, b)] = True
+            meet[np.ix_(a, b)] = unit
+        seen = np.append(seen, part)
+
+
+def _factors(circuit: Circuit, node: Product, first: Ints, k: int) -> list[int]:
+    if node.kind == "hadamard":
+        return [int(first[c]) + k for c in node.children]
+    out = []
+    for c in reversed(node.children):
+        k, inside = divmod(k, circuit.widths[c])
+        out.append(int(first[c]) + inside)
+    return out[::-1]
+
+
+def _edges(circuit: Circuit, i: int, first: Ints, k: int) -> Iterator[tuple[int, int]]:
+    """Columns of unit k's weights, and the units they lead to."""
+    node = circuit.nodes[i]
+    assert isinstance(node, Sum | Mixture)
+    if isinstance(node, Mixture):
+        yield from ((j, int(first[c]) + k) for j, c in enumerate(node.children))
+        return
+    units = [int(first[c]) + m for c in node.children for m in range(circuit.widths[c])]
+    yield from ((j, unit) for j, unit in enumerate(units) if node.mask is None or node.mask[k, j])
+
+
+def _by_pairs(circuit: Circuit, rows: Array, engine: str, progress: bool) -> Array:
+    pairs, layout = pairs_of(circuit), Layout(circuit)
+    native = get_engine()
+    values = np.concatenate(native.unit_values(circuit, rows), axis=1)
+    flows = np.concatenate(native.unit_flows(circuit, rows), axis=1)
+    possible = values[:, -1] > -np.inf
+    # 1/F_q is a limit where a flow is zero; such rows go column by column.
+    plain = possible & (flows > 0).all(axis=1)
+    out = np.zeros((layout.size, layout.size))
+    for value, flow in zip(values[plain], flows[plain], strict=True):
+        g = np.where(layout.exists, np.exp(value[pairs.child] - value[pairs.parent]) * flow[pairs.parent], 0.0)
+        product = np.outer(g, g)
+        out += np.where(pairs.together, 1 / flow[pairs.meet], 0.0) * product - product
+    if (possible & ~plain).any():
+        out += _by_columns(circuit, rows[possible & ~plain], "weights", False, engine, progress)
+    return out

@@ -1,0 +1,245 @@
+"""Eigenvalues, spectral density and estimated traces of the Hessian of the mean negative log-likelihood, `-H/N`.
+
+Only Hessian-vector products are used; no matrix of the size of the Hessian is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from flatpc.curvature.operators import HessianOperator, operator
+from flatpc.errors import OptionError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Eigenvalues:
+    """Some eigenvalues of the Hessian of the mean negative log-likelihood."""
+
+    values: Array
+    """`[k]`: largest first; with `which="smallest"`, smallest first."""
+    vectors: Array
+    """`[P, k]`: of length 1, in the order of the parameters."""
+    residuals: Array
+    """`[k]`: ‖A v - λ v‖. Some eigenvalue of A is that close to λ."""
+    converged: bool
+    """Whether Lanczos found all of them to the tolerance asked for."""
+    n_products: int
+    """Hessian-vector products that it took."""
+
+
+def eigenvalues(
+    circuit: Circuit,
+    X: Any,
+    k: int = 15,
+    *,
+    which: str = "largest",
+    space: str = "weights",
+    include_inputs: bool = False,
+    tolerance: float = 1e-10,
+    max_iterations: int | None = None,
+    engine: str = "auto",
+    missing: str = "raise",
+    progress: bool = False,
+    seed: int = 0,
+) -> Eigenvalues:
+    """The `k` largest (or smallest) eigenvalues of the Hessian of the mean negative log-likelihood, by Lanczos iteration.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> fp.curvature.eigenvalues(c, [[1]], k=1).values.round(6).tolist()      # p pᵀ / s² has one
+    [2.72]
+
+    Parameters
+    ----------
+    which
+        `"largest"` or `"smallest"`, by value and not by size.
+    space
+        `"weights"`, `"logits"` or `"simplex"`.
+    """
+    A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
+    n = A.shape[0]
+    if which not in ("largest", "smallest"):
+        raise OptionError(f"which={which!r}; choose 'largest' or 'smallest'.")
+    if not 1 <= k <= n:
+        raise OptionError(f"k={k}, but the Hessian has {n} eigenvalues; choose k from 1 to {n}.")
+    with A.hessian.bar("Lanczos iteration", None):
+        values, vectors, converged = _lanczos(A, k, which, tolerance, max_iterations, seed)
+        order = np.argsort(-values if which == "largest" else values)
+        values, vectors = values[order], vectors[:, order]
+        n_products = A.n_products
+        residuals = np.linalg.norm(A @ vectors - vectors * values, axis=0) if len(values) else np.empty(0)
+    return Eigenvalues(values, vectors, residuals, converged, n_products)
+
+
+def _lanczos(
+    A: _MeanNLL, k: int, which: str, tolerance: float, max_iterations: int | None, seed: int
+) -> tuple[Array, Array, bool]:
+    n = A.shape[0]
+    if k > n // 2 or n < 40:  # so small that the matrix itself is less work
+        values, vectors = np.linalg.eigh(_symmetric(A @ np.eye(n)))
+        chosen = slice(n - k, n) if which == "largest" else slice(0, k)
+        return values[chosen], vectors[:, chosen], True
+    start = np.random.default_rng(seed).standard_normal(n)
+    try:
+        end, basis = "LA" if which == "largest" else "SA", min(n, max(2 * k + 1, 20))
+        values, vectors = eigsh(A, k, which=end, tol=tolerance, v0=start, maxiter=max_iterations, ncv=basis)
+    except ArpackNoConvergence as stopped:
+        return stopped.eigenvalues, stopped.eigenvectors, False
+    return values, vectors, True
+
+
+@dataclass(frozen=True)
+class SpectralDensity:
+    """The distribution of all eigenvalues, smoothed."""
+
+    grid: Array
+    density: Array
+    """Integrates to 1 over the grid, up to what the broadening carries beyond its ends."""
+    nodes: Array
+    """`[vectors, steps]`: where the quadrature puts mass, before broadening; NaN where Lanczos ended early."""
+    weights: Array
+    """`[vectors, steps]`: how much; each row sums to 1."""
+
+
+def spectral_density(
+    circuit: Circuit,
+    X: Any,
+    *,
+    n_vectors: int = 8,
+    n_steps: int = 60,
+    n_grid: int = 400,
+    width: float | None = None,
+    space: str = "weights",
+    include_inputs: bool = False,
+    engine: str = "auto",
+    missing: str = "raise",
+    progress: bool = False,
+    seed: int = 0,
+) -> SpectralDensity:
+    """The density of eigenvalues of the Hessian of the mean negative log-likelihood, by stochastic Lanczos quadrature.
+
+    From each of `n_vectors` random starts, `n_steps` of Lanczos give a quadrature rule of `n_steps` nodes for `vᵀ f(A) v`; the
+    rules' mean is broadened by Gaussians of standard deviation `width` (default: 1/100 of the range found). Moments of the rules
+    up to `2 n_steps - 1` are exact for the given starts.
+    """
+    if min(n_vectors, n_steps, n_grid) < 1:
+        raise OptionError(f"n_vectors={n_vectors}, n_steps={n_steps}, n_grid={n_grid}; each must be at least 1.")
+    A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
+    rng = np.random.default_rng(seed)
+    steps = min(n_steps, A.shape[0])
+    nodes, weights = np.full((n_vectors, steps), np.nan), np.zeros((n_vectors, steps))
+    with A.hessian.bar("Lanczos quadrature", n_vectors * steps):
+        for v in range(n_vectors):
+            found, mass = _quadrature(A, rng.standard_normal(A.shape[0]), steps)
+            nodes[v, : len(found)], weights[v, : len(found)] = found, mass
+    low, high = float(np.nanmin(nodes)), float(np.nanmax(nodes))
+    if width is None:
+        width = max((high - low) / 100, 1e-12 * max(abs(low), abs(high), 1.0))
+    grid = np.linspace(low - 5 * width, high + 5 * width, n_grid)
+    density = np.zeros(n_grid)
+    for node, weight in zip(nodes[weights > 0], weights[weights > 0], strict=True):
+        density += weight * np.exp(-0.5 * ((grid - node) / width) ** 2)
+    density /= n_vectors * width * np.sqrt(2 * np.pi)
+    return SpectralDensity(grid, density, nodes, weights)
+
+
+def _quadrature(A: LinearOperator, start: Array, steps: int) -> tuple[Array, Array]:
+    """Nodes and weights from Lanczos with full reorthogonalisation."""
+    basis = np.empty((steps, len(start)))
+    diagonal, off = np.zeros(steps), np.zeros(steps)
+    q = start / np.linalg.norm(start)
+    size = 0
+    for j in range(steps):
+        basis[j] = q
+        r = A @ q
+        diagonal[j] = q @ r
+        size = j + 1
+        for _ in range(2):  # once leaves rounding errors that grow; twice is enough
+            r -= basis[:size].T @ (basis[:size] @ r)
+        off[j] = np.linalg.norm(r)
+        if off[j] <= 1e-12 * max(abs(diagonal[:size]).max(), off[:size].max()):
+            break
+        q = r / off[j]
+    T = np.diag(diagonal[:size]) + np.diag(off[: size - 1], 1) + np.diag(off[: size - 1], -1)
+    values, vectors = np.linalg.eigh(T)
+    return values, vectors[0] ** 2
+
+
+@dataclass(frozen=True)
+class TraceEstimate:
+    """An estimated trace of the Hessian of the mean negative log-likelihood."""
+
+    value: float
+    standard_error: float
+    n_products: int
+
+
+def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
+    """Hutchinson's estimate of the trace of `-H/N`: the mean of `zᵀ A z` over random signs z; its error falls as 1/√n.
+
+    A baseline: `flatpc.curvature.trace` is exact and costs less than one product.
+    """
+    if n_products < 2:
+        raise OptionError(f"n_products={n_products}; at least 2 are needed.")
+    A = _MeanNLL(H)
+    Z = np.random.default_rng(seed).choice([-1.0, 1.0], (A.shape[0], n_products))
+    each = np.einsum("ij,ij->j", Z, A @ Z)
+    return TraceEstimate(float(each.mean()), float(each.std(ddof=1) / np.sqrt(n_products)), n_products)
+
+
+def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
+    """Hutch++ (Meyer, Musco, Musco and Woodruff, 2021): the trace on a random subspace exactly, the rest by Hutchinson.
+
+    A third of the products each goes to finding the subspace, to the trace on it, and to the rest. The error falls as 1/n where
+    Hutchinson's falls as 1/√n, if the spectrum has one sign.
+    """
+    m = n_products // 3
+    if m < 2:
+        raise OptionError(f"n_products={n_products}; at least 6 are needed.")
+    A = _MeanNLL(H)
+    rng = np.random.default_rng(seed)
+    n = A.shape[0]
+    Q, _ = np.linalg.qr(A @ rng.choice([-1.0, 1.0], (n, m)))
+    G = rng.choice([-1.0, 1.0], (n, m))
+    G -= Q @ (Q.T @ G)
+    each = np.einsum("ij,ij->j", G, A @ G)
+    on_subspace = float(np.einsum("ij,ij->", Q, A @ Q))
+    return TraceEstimate(on_subspace + float(each.mean()), float(each.std(ddof=1) / np.sqrt(m)), 3 * m)
+
+
+class _MeanNLL(LinearOperator):  # type: ignore[misc]
+    """`-H/N`, counting products."""
+
+    def __init__(self, hessian: HessianOperator) -> None:
+        super().__init__(np.float64, hessian.shape)
+        self.hessian = hessian
+        self.n_products = 0
+
+    def _matvec(self, vector: Any) -> Array:
+        self.n_products += 1
+        return np.asarray(self.hessian._matvec(vector)) / -self.hessian.n_rows
+
+    def _adjoint(self) -> _MeanNLL:
+        return self
+
+
+def _mean_nll(circuit: Circuit, X: Any, space: str, include_inputs: bool, engine: str, missing: str, progress: bool) -> _MeanNLL:
+    return _MeanNLL(
+        operator(circuit, X, space=space, include_inputs=include_inputs, engine=engine, missing=missing, progress=progress)
+    )
+
+
+def _symmetric(matrix: Array) -> Array:
+    return (matrix + matrix.T) / 2

@@ -1,0 +1,239 @@
+"""Trace, diagonal, H·v and the penalty's gradient against twice (or three times) differentiating a plain torch function."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flatpc as fp
+from flatpc.curvature.layout import Layout
+from flatpc.errors import MissingValueError, OptionError, TiedParametersError
+from tests.curvature.cases import assert_close, problems
+from tests.curvature.oracle import Oracle
+
+TOLERANCE = 1e-9
+UNTIED = {"ties": False}
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(**UNTIED), st.booleans())
+def test_trace_and_diagonal_in_weights(problem, inputs):
+    circuit, X = problem
+    g = Oracle(circuit, X, inputs).row_gradients().detach().numpy()
+    found = fp.curvature.trace(circuit, X, include_inputs=inputs, missing="marginalize")
+    assert_close(found, (g**2).sum(axis=1), TOLERANCE)
+    diagonal = fp.curvature.diagonal(circuit, X, include_inputs=inputs, missing="marginalize")
+    assert_close(Layout(circuit, inputs).vector(diagonal), -(g**2).sum(axis=0), TOLERANCE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems(**UNTIED), st.booleans())
+def test_diagonal_is_the_hessians(problem, inputs):
+    circuit, X = problem
+    layout = Layout(circuit, inputs)
+    options = {"include_inputs": inputs, "missing": "marginalize"}
+    for space in ("weights", "logits", "simplex"):
+        H, scale = _reference(circuit, X, inputs, space)
+        found = layout.vector(fp.curvature.diagonal(circuit, X, space=space, **options))
+        assert abs(found - np.diag(H)).max(initial=0.0) <= TOLERANCE * scale
+        trace = fp.curvature.trace(circuit, X, space=space, **options).sum()
+        assert abs(trace + np.trace(H)) <= TOLERANCE * scale * max(1, len(H))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.booleans(), st.sampled_from(["weights", "logits", "simplex"]), st.sampled_from(["numba", "torch"]))
+def test_product(problem, inputs, space, engine):
+    """Tied parameters included."""
+    circuit, X = problem
+    operator = fp.curvature.operator(circuit, X, space=space, include_inputs=inputs, engine=engine, missing="marginalize")
+    v = np.random.default_rng(0).standard_normal(operator.shape[0])
+    H, scale = _reference(circuit, X, inputs, space)
+    assert abs(operator @ v - H @ v).max(initial=0.0) <= TOLERANCE * scale * max(1, len(H))
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(max_rows=3, **UNTIED), st.booleans(), st.sampled_from(["weights", "logits", "logit-gradient"]))
+def test_penalty(problem, inputs, space):
+    circuit, X = problem
+    X = np.concatenate([X, X[:1]])  # equal rows are done once, and count twice
+    value, gradient = Oracle(circuit, X, inputs).penalty(space)
+    found = fp.curvature.penalty(circuit, X, space=space, include_inputs=inputs, missing="marginalize")
+    assert found.value == pytest.approx(value, rel=TOLERANCE, abs=1e-12)
+    found_gradient = Layout(circuit, inputs).vector(found.gradient)
+    assert abs(found_gradient - gradient).max(initial=0.0) <= TOLERANCE * max(abs(gradient).max(initial=0.0), abs(value), len(X))
+    each = fp.curvature.trace(circuit, X, space=space, include_inputs=inputs, missing="marginalize")
+    assert found.value == pytest.approx(each.sum(), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_regular_structures(family):
+    """Wide blocks, Kronecker products and mixtures, on both kinds of evidence."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (40, 6)).astype(float) if family == "bernoulli" else rng.standard_normal((40, 6))
+    circuits = [fp.structures.rat_spn(6, depth=2, n_repetitions=3, n_sums=4, n_inputs=3, family=family)]
+    if family == "bernoulli":
+        circuits.append(fp.structures.hclt(X, n_latents=17))
+    for circuit in circuits:
+        oracle = Oracle(circuit, X)
+        g = oracle.row_gradients().detach().numpy()
+        assert_close(fp.curvature.trace(circuit, X), (g**2).sum(axis=1), 1e-12)
+        v = rng.standard_normal(oracle.size)
+        a = fp.curvature.operator(circuit, X) @ v
+        assert_close(a, fp.curvature.operator(circuit, X, engine="torch") @ v, 1e-11)
+        found = fp.curvature.penalty(circuit, X)
+        value, gradient = oracle.penalty("weights")
+        assert found.value == pytest.approx(value, rel=1e-12)
+        assert_close(Layout(circuit).vector(found.gradient), gradient, 1e-11)
+
+
+def _reference(circuit, X, inputs, space):
+    """The Hessian, and the size of the numbers that it is a difference of: flows in logits, gradients on the simplex."""
+    H = Oracle(circuit, X, inputs).hessian(logits=space == "logits")
+    scale = max(abs(H).max(initial=0.0), len(X) if space == "logits" else 0.0)
+    if space == "simplex":
+        H = _projection(circuit, inputs) @ H @ _projection(circuit, inputs)
+    return H, scale
+
+
+def _projection(circuit, inputs):
+    """On directions that keep each unit's weights normalised, built unit by unit."""
+    layout = Layout(circuit, inputs)
+    P = np.zeros((layout.size, layout.size))
+    for unit in np.unique(layout.row):
+        at = np.flatnonzero((layout.row == unit) & layout.exists)
+        P[np.ix_(at, at)] = np.eye(len(at)) - 1 / len(at)
+    return P
+
+
+# ---- far from comfortable ------------------------------------------------------------------------------------------------
+
+
+def _outliers():
+    """A mixture of two Gaussian pairs, and a row that each pair contradicts in another variable by thousands of deviations."""
+    nodes = [fp.Input(0, fp.Gaussian(), 2), fp.Input(1, fp.Gaussian(), 2), fp.Product((0, 1)), fp.Sum((2,))]
+    parameters = {
+        0: {"mean": [0.0, 1.0], "variance": [1e-4, 1e-4]},
+        1: {"mean": [1.0, 0.0], "variance": [1e-4, 1e-4]},
+        3: [[0.25, 0.75]],
+    }
+    return fp.Circuit(nodes, parameters), np.array([[0.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+
+
+def test_rows_that_the_linear_domain_cannot_hold():
+    """Both units tie at rows 0 and 1 (gradient 1 each), and the first has all of row 2: by hand."""
+    circuit, X = _outliers()
+    assert_close(fp.curvature.trace(circuit, X), [2.0, 2.0, 16.0], 1e-9)
+    H = -(2 * np.ones((2, 2)) + np.diag([16.0, 0.0]))
+    operator = fp.curvature.operator(circuit, X)
+    assert_close(operator @ np.eye(2), H, 1e-9)
+    assert_close(fp.curvature.diagonal(circuit, X)[3], np.diag(H)[None], 1e-9)
+    # R = Σ p_c² / s²: the gradient is -2 R p / s, with p / s = (1, 1) at two rows and (4, 0) at one.
+    found = fp.curvature.penalty(circuit, X)
+    assert found.value == pytest.approx(20.0, rel=1e-9)
+    assert_close(found.gradient[3], [[-4 - 4 - 128, -4 - 4]], 1e-9)
+
+
+def test_an_impossible_row_adds_nothing():
+    coin = fp.Input(0, fp.Bernoulli(), 2)
+    circuit = fp.Circuit([coin, fp.Sum((0,))], {0: {"p": [0.0, 0.0]}, 1: [[0.5, 0.5]]})
+    assert fp.curvature.trace(circuit, [[1], [0]]).tolist() == [0.0, 2.0]
+    assert fp.curvature.penalty(circuit, [[1], [0]]).value == 2.0
+    assert_close(fp.curvature.operator(circuit, [[1], [0]]) @ np.eye(2), -np.ones((2, 2)), 1e-15)
+
+
+def test_a_dead_edge_has_a_gradient():
+    """With θ = (1, 0) below a product, p = (0.2, 0.8): the second edge's gradient is 4, although it carries no flow."""
+    nodes = [fp.Input(0, fp.Bernoulli(), 2), fp.Sum((0,)), fp.Input(1, fp.Bernoulli()), fp.Product((1, 2))]
+    circuit = fp.Circuit(nodes, {0: {"p": [0.2, 0.8]}, 1: [[1.0, 0.0]], 2: {"p": [0.5]}})
+    assert_close(fp.curvature.trace(circuit, [[1, 1]]), [17.0], 1e-14)
+
+
+def test_memory_only_changes_the_cutting():
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    circuit = fp.structures.rat_spn(4, depth=1, n_repetitions=2, n_sums=3, n_inputs=3, family="gaussian")
+    found = []
+    for memory in (1 << 14, 1 << 30):
+        passes = Passes(Evaluator(circuit, memory=memory))
+        evidence = Evidence(passes.program, X)
+        found.append(fp.curvature.penalty_of_rows(passes, evidence, np.arange(50)))
+        if memory == 1 << 14:
+            assert len(list(passes.blocks(evidence, np.arange(50), None, shared=True))) > 1
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-13)
+    assert_close(found[0][1], found[1][1], 1e-13)
+
+
+def test_row_weights_count_rows():
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    X = np.random.default_rng(0).integers(0, 2, (5, 3)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=3)
+    passes = Passes(Evaluator(circuit))
+    evidence = Evidence(passes.program, X)
+    value, gradient = fp.curvature.penalty_of_rows(passes, evidence, np.arange(5), row_weights=np.array([2.0, 0, 0, 0.5, 0]))
+    first, fourth = (fp.curvature.penalty_of_rows(passes, evidence, np.array([r])) for r in (0, 3))
+    assert value == pytest.approx(2 * first[0] + 0.5 * fourth[0], rel=1e-13)
+    assert_close(gradient, 2 * first[1] + 0.5 * fourth[1], 1e-13)
+
+
+def test_float32_evaluators_serve_training():
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    X = np.random.default_rng(0).integers(0, 2, (30, 5)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=9)
+    found = []
+    for dtype in ("float32", "float64"):
+        passes = Passes(Evaluator(circuit, dtype))
+        found.append(fp.curvature.penalty_of_rows(passes, Evidence(passes.program, X), np.arange(30), space="logits"))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert_close(found[0][1], found[1][1], 1e-4)
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------------------
+
+
+def test_tied_parameters_are_refused_with_the_reason():
+    circuit = fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True)
+    X = np.zeros((1, 4))
+    for ask in (fp.curvature.trace, fp.curvature.diagonal, fp.curvature.penalty, fp.curvature.breakdown):
+        with pytest.raises(TiedParametersError, match=r"identity is false.*flatpc.curvature.operator"):
+            ask(circuit, X)
+
+
+def test_the_identity_is_false_for_tied_parameters():
+    """So that the refusal above has its reason: the Hessian's diagonal isn't minus the squared gradient there."""
+    circuit = fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True)
+    oracle = Oracle(circuit, [[0, 1, 1, 0]])
+    g = oracle.row_gradients().detach().numpy()
+    assert abs(np.diag(oracle.hessian()) + (g**2).sum(axis=0)).max() > 0.1
+
+
+def test_options_are_checked():
+    circuit, X = _outliers()
+    with pytest.raises(OptionError, match="space='angles'"):
+        fp.curvature.trace(circuit, X, space="angles")
+    with pytest.raises(OptionError, match="space='simplex'"):
+        fp.curvature.penalty(circuit, X, space="simplex")
+    with pytest.raises(OptionError, match="engine='jax'"):
+        fp.curvature.operator(circuit, X, engine="jax")
+    with pytest.raises(MissingValueError):
+        fp.curvature.trace(circuit, [[0.0, np.nan]])
+
+
+def test_breakdown_adds_up():
+    X = np.random.default_rng(0).integers(0, 2, (20, 6)).astype(float)
+    circuit = fp.structures.rat_spn(6, depth=2, n_repetitions=2, n_sums=3, n_inputs=2, family="bernoulli")
+    for inputs in (False, True):
+        found = fp.curvature.breakdown(circuit, X, include_inputs=inputs)
+        assert found.total == pytest.approx(fp.curvature.trace(circuit, X, include_inputs=inputs).sum(), rel=1e-12)
+        diagonal = fp.curvature.diagonal(circuit, X, include_inputs=inputs)
+        assert found.by_node == pytest.approx({i: -d.sum() for i, d in diagonal.items()}, rel=1e-12)
+        assert sum(found.by_layer.values()) == pytest.approx(found.total)
+        assert (0 in found.by_layer) == inputs
