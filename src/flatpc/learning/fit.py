@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 METHODS = ("em", "adam", "sgd")
+WORTH_THREADS = 5e6
+"""Edges times rows of a step below which handing work to a second thread takes longer than the work."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ def fit(
     rows = read_rows(circuit, X, missing)
     judges = None if valid is None else _read_valid(circuit, valid, missing)
     workers = connect() if distributed else Workers()
+    size = min(batch_size or len(rows), len(rows))
+    if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
+        n_threads = 1
     evaluator = Evaluator(circuit, check_dtype(dtype), n_threads)
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
@@ -150,7 +155,7 @@ def fit(
     }  # fmt: skip
     learner = _learner(evaluator, rows, judges is not None, workers, options)
     plan = Plan(
-        epochs, min(batch_size or len(rows), len(rows)), seed, patience, patience is not None,
+        epochs, size, seed, patience, patience is not None,
         math.inf if time_budget is None else time_budget, checkpoint, whole_number("checkpoint_every", checkpoint_every, 1), log,
         callbacks, whole_number("sharpness_every", sharpness_every, 0), progress,
     )  # fmt: skip

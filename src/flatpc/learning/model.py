@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.nodes import Input
 from flatpc.engine import packing
 from flatpc.engine.evaluator import Evaluator
+from flatpc.learning.inputs import group_inputs
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -30,17 +30,15 @@ def restore(evaluator: Evaluator, parameters: Parameters) -> None:
 
 
 def to_circuit(evaluator: Evaluator, parameters: Parameters | None = None) -> Circuit:
-    """The circuit with the evaluator's parameters, or with these; rows are normalised in float64."""
+    """The circuit with the evaluator's parameters, or with these; probabilities are normalised in float64."""
     circuit, program = evaluator.circuit, evaluator.program
     flat = parameters or {"weights": evaluator.weights, "inputs": evaluator.inputs}
-    new: dict[int, Any] = {}
-    for i, weights in packing.unpack_weights(circuit, program, flat["weights"]).items():
-        new[i] = weights / weights.sum(axis=1, keepdims=True)
-    for i, values in packing.unpack_inputs(circuit, program, flat["inputs"]).items():
-        node = circuit.nodes[i]
-        assert isinstance(node, Input)
-        if "p" in values:
-            p = values["p"]
-            values = {"p": p / p.sum(axis=1, keepdims=True) if p.ndim == 2 else np.clip(p, 0.0, 1.0)}
-        new[i] = values
-    return circuit.with_parameters(new)
+    weights = packing.unpack_weights(circuit, program, flat["weights"])
+    inputs = flat["inputs"].copy()
+    for group in group_inputs(circuit, program):
+        if group.is_table:
+            # A Bernoulli's p(1) is then exactly 1 where p(0) is 0.
+            table = group.view(inputs)
+            table /= table.sum(axis=1, keepdims=True)
+    new: dict[int, Any] = {i: w / w.sum(axis=1, keepdims=True) for i, w in weights.items()}
+    return circuit.with_parameters({**new, **packing.unpack_inputs(circuit, program, inputs)})
