@@ -15,6 +15,7 @@ All take `space=`: `"weights"` (default), `"logits"` or `"simplex"`, and `includ
 """
 
 from flatpc.curvature.hessians import hessian, likelihood_hessian
+from flatpc.curvature.landscapes import Landscape, landscape
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.curvature.penalties import Penalty, penalty, penalty_of_rows
 from flatpc.curvature.spectra import (
@@ -32,6 +33,7 @@ __all__ = [
     "Breakdown",
     "Eigenvalues",
     "HessianOperator",
+    "Landscape",
     "Penalty",
     "SpectralDensity",
     "TraceEstimate",
@@ -41,6 +43,7 @@ __all__ = [
     "hessian",
     "hutch_pp",
     "hutchinson",
+    "landscape",
     "likelihood_hessian",
     "operator",
     "penalty",

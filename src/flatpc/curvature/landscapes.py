@@ -1,0 +1,127 @@
+"""The loss along one or two directions around a solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.rows import read_rows
+from flatpc.curvature.directions import LANDSCAPE_SPACES, Coordinates, find_directions
+from flatpc.curvature.layout import Layout, check_space
+from flatpc.errors import OptionError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """Mean negative log-likelihoods on a grid; drawn by `plot` (matplotlib) and `interactive` (plotly)."""
+
+    steps: Array
+    """`[n]`: how far along each direction, in filter lengths; 0 is the circuit itself."""
+    train: Array
+    """`[n]` or `[n, n]`: the loss at `steps[i]` along the first direction, and `steps[j]` along the second."""
+    valid: Array | None
+    directions: Array
+    """`[1 or 2, P]`, in the order of the parameters."""
+    space: str
+
+    @property
+    def dimensions(self) -> int:
+        """1 for a line, 2 for a surface."""
+        return self.train.ndim
+
+    def plot(self, kind: str = "auto", **options: Any) -> Any:
+        """A matplotlib figure: `"line"` for one direction, `"contour"` or `"surface"` for two."""
+        from flatpc.curvature.plots import plot
+
+        return plot(self, kind, **options)
+
+    def interactive(self) -> Any:
+        """A plotly figure that can be turned; needs the extra `flatpc[plots]`."""
+        from flatpc.curvature.plots import interactive
+
+        return interactive(self)
+
+
+def landscape(
+    circuit: Circuit,
+    X: Any,
+    valid: Any = None,
+    *,
+    dimensions: int = 2,
+    radius: float = 1.0,
+    n_steps: int = 25,
+    directions: Any = "random",
+    space: str = "logits",
+    include_inputs: bool = False,
+    missing: str = "raise",
+    seed: int = 0,
+    progress: bool = False,
+) -> Landscape:
+    """The mean negative log-likelihood of train (and validation) rows around a circuit.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(50, 4))
+    >>> c = fp.structures.hclt(X, n_latents=3)
+    >>> line = fp.curvature.landscape(c, X, dimensions=1, n_steps=5)
+    >>> bool(np.isclose(line.train[2], -c.log_prob(X).mean()))          # the middle is the circuit itself
+    True
+
+    Parameters
+    ----------
+    dimensions
+        1: a line, 2: a surface over `n_steps × n_steps` points.
+    radius
+        How far to go in each direction: 1 moves every unit by the length of its own weights (`directions.py`).
+    n_steps
+        Odd, so that the circuit itself is on the grid.
+    directions
+        `"random"`: filter-normalised Gaussian directions. `"eigenvectors"`: of the largest eigenvalues of the loss's Hessian,
+        scaled as a whole. Or an array `[dimensions, P]`, for several circuits with the same structure to be seen along the
+        same ones; it is filter-normalised.
+    space
+        `"logits"`: straight lines in logits, which stay on the simplex. `"weights"`: straight lines in the weights; where one
+        falls below 0 it is clipped to 0, and each unit's weights are divided by their sum.
+    """
+    check_space(space, LANDSCAPE_SPACES)
+    if dimensions not in (1, 2):
+        raise OptionError(f"dimensions={dimensions}; a landscape has 1 or 2.")
+    if n_steps < 3 or n_steps % 2 == 0:
+        raise OptionError(f"n_steps={n_steps}; choose an odd number from 3, so that the circuit itself is on the grid.")
+    if not radius > 0:
+        raise OptionError(f"radius={radius}; it must be positive.")
+    coordinates = Coordinates(Layout(circuit, include_inputs), space)
+    found = find_directions(coordinates, X, dimensions, directions, seed, missing, progress)
+    steps = np.linspace(-radius, radius, n_steps)
+    steps[n_steps // 2] = 0.0
+    grid = np.stack(np.meshgrid(*[steps] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    tables = [read_rows(circuit, rows, missing) for rows in (X, valid) if rows is not None]
+    losses = _losses(coordinates, grid @ found, tables, progress)
+    shape = (n_steps,) * dimensions
+    return Landscape(steps, losses[0].reshape(shape), losses[1].reshape(shape) if valid is not None else None, found, space)
+
+
+def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progress: bool) -> Array:
+    """`[tables, points]`; what depends on the rows alone is prepared once."""
+    from rich.progress import track
+
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    point = coordinates.point
+    evidence = None
+    out = np.empty((len(tables), len(moves)))
+    for i, move in enumerate(track(moves, "Loss landscape", disable=not progress, transient=True)):
+        evaluator = Evaluator(coordinates.circuit_at(point + move), "float64")
+        if evidence is None:
+            evidence = [Evidence(evaluator.program, rows) for rows in tables]
+        out[:, i] = [-evaluator.log_prob(each).mean() for each in evidence]
+    return out
