@@ -18,7 +18,7 @@ from flatpc.errors import DataError, OptionError
 from flatpc.learning import model
 from flatpc.learning.distributed import Workers
 from flatpc.learning.loop import Diverged
-from flatpc.learning.penalty import Penalised
+from flatpc.learning.penalty import Gradients, Penalised
 from flatpc.learning.rivals import ASAM, SAM
 from flatpc.learning.schedules import Schedule
 from flatpc.learning.sharpness import Sharpness
@@ -70,33 +70,40 @@ class Gradient:
 
     def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> tuple[Array, Array, Array]:
         """Mean log-likelihood and mean penalty (if `value`), and the gradients in z of minus the one and of the other."""
-        mine = self.workers.share_of(rows)
+        found = self._collect(evidence, rows, value)
         likelihood, penalty = np.zeros((2, self.unconstrained.size))
-        if self._penalised is None:
-            log_prob, weights, inputs = self.evaluator.statistics(evidence, mine)
-            numbers = np.array([log_prob.sum(), 0.0])
-            self.workers.add(numbers, weights, inputs)
-        else:
-            found = self._penalised.gradients(evidence, mine, value=value)
-            self.workers.add(*found.arrays)
-            numbers, weights, inputs = found.numbers, found.weights, found.inputs
+        self.unconstrained.add_gradient(likelihood, -1.0 / len(rows), found.weights, found.inputs)
+        if self._penalised is not None:
             self.unconstrained.add_gradient(penalty, 1.0 / len(rows), found.penalty_weights, found.penalty_inputs)
-        self.unconstrained.add_gradient(likelihood, -1.0 / len(rows), weights, inputs)
-        return numbers / len(rows), likelihood, penalty
+        return found.numbers / len(rows), likelihood, penalty
+
+    def _collect(self, evidence: Evidence, rows: Ints, value: bool = False) -> Gradients:
+        mine = self.workers.share_of(rows)
+        if self._penalised is not None:
+            found = self._penalised.gradients(evidence, mine, value=value)
+        else:
+            log_prob, weights, inputs = self.evaluator.statistics(evidence, mine)
+            found = Gradients(np.array([log_prob.sum(), 0.0]), weights, inputs, weights[:0], inputs[:0])
+        self.workers.add(*found.arrays)
+        return found
 
     def _objective(self, evidence: Evidence, rows: Ints, progress: float) -> tuple[float, Array]:
         """Mean log-likelihood, and the gradient of what is minimised."""
-        numbers, likelihood, penalty = self.gradients(evidence, rows)
-        log_likelihood = float(numbers[0])
-        if self.sharpness is None:
-            return log_likelihood, likelihood
         if self._is_adaptive:
+            numbers, likelihood, penalty = self.gradients(evidence, rows)
             self._epoch += likelihood, penalty
             if math.isnan(self.mu):
                 self.mu = self._balance(likelihood, penalty, 0.0)
-        else:
+            return float(numbers[0]), likelihood + self.mu * penalty
+        found = self._collect(evidence, rows)
+        if self.sharpness is not None:
+            # The chain rule is linear, so once is enough for both.
             self.mu = self.sharpness.schedule(progress)
-        return log_likelihood, likelihood + self.mu * penalty
+            found.weights -= self.mu * found.penalty_weights
+            found.inputs -= self.mu * found.penalty_inputs
+        gradient = np.zeros(self.unconstrained.size)
+        self.unconstrained.add_gradient(gradient, -1.0 / len(rows), found.weights, found.inputs)
+        return float(found.numbers[0]) / len(rows), gradient
 
     def _balance(self, likelihood: Array, penalty: Array, overfitting: float) -> float:
         """κ^DoF · α · ‖∇NLL‖ / ‖∇R‖."""

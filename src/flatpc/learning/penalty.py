@@ -51,20 +51,15 @@ class Penalised(Passes):
 
     def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> Gradients:
         """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted."""
-        out = Gradients(np.zeros(2), *(self._empty() + self._empty()))
-        hard: list[Ints] = []
-        start = 0
+        out = Gradients(np.zeros(2), *self._empty(), *self._empty())
+        hard, start = [rows[:0]], 0
         for block in self.blocks(evidence, rows, None, shared=False):
             mine = rows[start : start + len(block.where)]
             start += len(mine)
             hard.append(mine[block.unsettled[block.where]])
             self._add_likelihood(block, out)
             self._add_penalty(block, out, value)
-        if sum(map(len, hard)):
-            log_prob, weights, inputs = self.evaluator.statistics(evidence, np.concatenate(hard))
-            out.numbers[0] += log_prob.sum()
-            out.weights += weights
-            out.inputs += inputs
+        self._add_hard(evidence, rows, np.concatenate(hard), out)
         return out
 
     def _empty(self) -> tuple[NDArray[Any], Array]:
@@ -82,19 +77,23 @@ class Penalised(Passes):
             out.numbers[1] += self.squares(block, self.space).sum(axis=0) @ block.count
         code = CODES[self.space]
         self._move(block, self._none, np.empty(0), code)
-        weights, inputs = self._empty()
-        self._add_weights(block, gather.SECOND, code, weights)
-        self._add_inputs(block, self._at, inputs)
-        left = block.unsettled
-        if not (np.isfinite(weights).all() and np.isfinite(inputs).all()):
-            left, weights[:], inputs[:] = np.ones(len(left), bool), 0.0, 0.0
-        if left.any():
-            # Rows far outside the model, where linear arithmetic ends; they move the inputs by their likelihood only.
-            more, vector = self.autograd().penalty(block.X[left], self.space, block.asked[left])
+        self._add_weights(block, gather.SECOND, code, out.penalty_weights)
+        self._add_inputs(block, self._at, out.penalty_inputs)
+
+    def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
+        """Rows far outside the model, where linear arithmetic ends; the penalty moves the inputs by none of these."""
+        if len(hard):
+            log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
+            out.numbers[0] += log_prob.sum()
+            out.weights += weights
+            out.inputs += inputs
+        if not (np.isfinite(out.penalty_weights.sum()) and np.isfinite(out.penalty_inputs.sum())):
+            hard = rows
+            out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
+        if len(hard):
+            more, vector = self.autograd().penalty(evidence.X[hard], self.space)
             out.numbers[1] += more
-            weights += self._index.spread(vector)[0].astype(weights.dtype)
-        out.penalty_weights += weights
-        out.penalty_inputs += inputs
+            out.penalty_weights += self._index.spread(vector)[0].astype(out.penalty_weights.dtype)
 
     def _add_weights(self, block: Block, what: int, space: int, to: NDArray[Any]) -> None:
         e = self.evaluator

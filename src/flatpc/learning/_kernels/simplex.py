@@ -7,6 +7,8 @@ import math
 
 from numba import njit
 
+from flatpc.engine._kernels.dense import FAST
+
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def softmax(places, exists, Z, W):
@@ -22,10 +24,27 @@ def softmax(places, exists, Z, W):
             total = 0.0
             for c in range(n):
                 if not len(exists) or exists[at + c * along]:
-                    total += math.exp(Z[at + c * along] - largest)
+                    e = math.exp(Z[at + c * along] - largest)
+                    W[at + c * along] = e
+                    total += e
+            scale = 1.0 / total
             for c in range(n):
-                if not len(exists) or exists[at + c * along]:
-                    W[at + c * along] = math.exp(Z[at + c * along] - largest) / total
+                W[at + c * along] *= scale
+
+
+@njit(cache=True, nogil=True, boundscheck=False, fastmath=FAST)
+def _add_row(w, g, factor, are_flows, out):
+    total = 0.0
+    if are_flows:
+        for c in range(len(w)):
+            total += g[c]
+        for c in range(len(w)):
+            out[c] += factor * (g[c] - w[c] * total)
+    else:
+        for c in range(len(w)):
+            total += w[c] * g[c]
+        for c in range(len(w)):
+            out[c] += factor * w[c] * (g[c] - total)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -35,10 +54,8 @@ def to_logits(places, W, G, factor, are_flows, OUT):
         start, units, across, n, along = places[i, 0], places[i, 1], places[i, 2], places[i, 3], places[i, 4]
         for u in range(units):
             at = start + u * across
-            total = 0.0
-            for c in range(n):
-                w = float(W[at + c * along])
-                total += G[at + c * along] * (1.0 if are_flows else w)
-            for c in range(n):
-                w = float(W[at + c * along])
-                OUT[at + c * along] += factor * (G[at + c * along] * (1.0 if are_flows else w) - w * total)
+            if along == 1:
+                _add_row(W[at : at + n], G[at : at + n], factor, are_flows, OUT[at : at + n])
+            else:
+                end = at + n * along
+                _add_row(W[at:end:along], G[at:end:along], factor, are_flows, OUT[at:end:along])
