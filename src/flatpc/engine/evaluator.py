@@ -71,7 +71,7 @@ class Evaluator:
             n = len(plan.batch.rows)
             adjoints = n * int(self._steps[:, columns.STRIDE].sum()) if per_row else plan.n_values
             need = (plan.n_values + adjoints) * self._values.itemsize + 16 * plan.n_rows
-            if need > self.memory and n > 1:
+            if (need > self.memory or max(plan.n_values, adjoints) > columns.LARGEST) and n > 1:
                 size = max(1, min(n - 1, int(0.9 * n * self.memory / need)))
                 continue
             yield plan
@@ -105,7 +105,7 @@ class Evaluator:
         """Adjoints row by row; `root_flow` has one entry per row."""
         at, n = plan.batch.at, len(plan.batch.rows)
         at[:, columns.ADJOINT_ROWS] = n
-        sizes = self._steps[:, columns.STRIDE] * n
+        sizes = self._steps[:, columns.STRIDE].astype(np.int64) * n
         at[:, columns.ADJOINT] = np.cumsum(sizes) - sizes
         self._backward(plan, int(sizes.sum()), root_flow, False, ADJOINTS, np.empty(0, self.dtype), np.empty(0), NO_RULE)
 

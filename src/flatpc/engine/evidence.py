@@ -74,7 +74,7 @@ class Evidence:
         else:
             ids, _ = self._number(*_symbols(self.X[rows]))
             sharing.plan_whole(ids, share[0], share[1], count)
-        at = np.empty((self.program.n_steps, columns.N_PLACES), np.int64)
+        at = np.empty((self.program.n_steps, columns.N_PLACES), np.int32)
         n_values, n_rows = items.places(self.program.structure.steps, count, at)
         return Plan(Batch(self.X, rows, share, at), n_values, n_rows, share[0, self.program.root_scope])
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numba
 
@@ -22,16 +23,17 @@ _announced = False
 def kernel_cache(*folders: Path) -> Iterator[None]:
     """Functions decorated with `njit(cache=True)` inside are cached for exactly the sources in `folders`."""
     global _announced
-    before = numba.config.CACHE_DIR
+    config: Any = numba.config
+    before = config.CACHE_DIR
     folder = _cache_folder(folders)
     if not _announced and not any(folder.rglob("*.nbi")):
         _announced = True
         print("flatpc: compiling its kernels for this machine; this happens once and takes a minute.", file=sys.stderr)
-    numba.config.CACHE_DIR = str(folder)
+    config.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def _cache_folder(folders: tuple[Path, ...]) -> Path:

@@ -29,6 +29,7 @@ from flatpc.engine._kernels.columns import (
     HADAMARD,
     JOIN,
     KRONECKER,
+    LARGEST,
     MIXTURE,
     POISSON,
     SCALAR_SUM,
@@ -37,6 +38,7 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.passes import Owners
 from flatpc.engine._kernels.simd import LANES
+from flatpc.errors import StructureError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -127,6 +129,8 @@ class _Compiler:
             step_of[i] = self._add_node(i, step_of, uses)
         weight_blocks, n_weights = self._weight_blocks(step_of)
         input_blocks, n_inputs = self._input_blocks(step_of)
+        if max(n_weights, n_inputs) > LARGEST:
+            raise StructureError(f"The circuit has {n_weights:,} weights; the numba engine takes up to {LARGEST:,}.")
         structure, owners, task_ptr, task = self._flat(weight_blocks, input_blocks)
         scopes = tuple(self.scope_parts)
         return Program(structure, owners, task_ptr, task, step_of, scopes, weight_blocks, input_blocks, n_weights, n_inputs)
@@ -253,9 +257,9 @@ class _Compiler:
             if kind == DENSE_SUM and self.kind[self.children[s][0]] == HADAMARD:
                 steps[s, columns.INLINED] = self.children[s][0]
         structure = Structure(
-            steps,
-            np.array([x for xs in self.children for x in xs], np.int64),
-            np.array([x for xs in parents for x in xs], np.int64).reshape(-1, 2),
+            steps.astype(np.int32),
+            np.array([x for xs in self.children for x in xs], np.int32),
+            np.array([x for xs in parents for x in xs], np.int32).reshape(-1, 2),
         )
         by_block = Owners(
             _pointers([len(users[i]) for i in weight_blocks]),

@@ -39,7 +39,7 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
 from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
-from flatpc.engine._kernels.rows import add_quotient, add_row, times_row
+from flatpc.engine._kernels.rows import add_quotient, add_row, add_scaled_product, add_scaled_row, extremes, times_row
 from flatpc.engine._kernels.update import update_unit
 
 ADJOINTS, FLOWS, FUSED = range(3)
@@ -167,21 +167,18 @@ def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
 def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
     """From a SCALAR_SUM whose scales are all zero: one multiplication per row."""
     weight = W[P.steps[p, WEIGHT] + position]
-    to, source, value = B.at[s, ADJOINT], B.at[p, ADJOINT], B.at[s, VALUE]
+    n = hi - lo
+    to, source, value = B.at[s, ADJOINT] + lo, B.at[p, ADJOINT] + lo, B.at[s, VALUE] + lo
     if _is_flow(P.steps[s, KIND]):
-        for r in range(lo, hi):
-            A[to + r] += A[source + r] * weight * V[value + r]
+        add_scaled_product(A, to, A, source, V, value, weight, n)
     else:
-        for r in range(lo, hi):
-            A[to + r] += A[source + r] * weight
+        add_scaled_row(A, to, A, source, weight, n)
 
 
 @njit(cache=True, boundscheck=False)
-def _unscaled(E, start, end):
-    worst = 0.0
-    for i in range(start, end):
-        worst = max(worst, abs(E[i]))
-    return worst == 0
+def _unscaled(E, at, n):
+    high, low = extremes(E, at, n)
+    return high == 0 and low == 0
 
 
 @njit(cache=True, boundscheck=False)
@@ -222,8 +219,8 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
         elif (
             P.steps[p, KIND] == SCALAR_SUM
             and shared
-            and _unscaled(E, B.at[s, ROW] + lo, B.at[s, ROW] + hi)
-            and _unscaled(E, B.at[p, ROW] + lo, B.at[p, ROW] + hi)
+            and _unscaled(E, B.at[s, ROW] + lo, hi - lo)
+            and _unscaled(E, B.at[p, ROW] + lo, hi - lo)
         ):
             _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
         else:

@@ -31,16 +31,20 @@ GAUSSIAN, BINOMIAL, POISSON = range(3)
     N_COLUMNS,
 ) = range(16)
 
-VALUE, ROW, ROWS, ADJOINT, ADJOINT_ROWS, N_PLACES = range(6)
+VALUE, ROW, ROWS, ADJOINT, ADJOINT_ROWS, SCALED, N_PLACES = range(7)
+
+
+LARGEST = 2**31 - 1
+"""Tables have 32 bits, because irregular circuits spend their time fetching them: no array may have more entries than this."""
 
 
 class Structure(NamedTuple):
     """The program as kernels read it."""
 
-    steps: NDArray[np.int64]
+    steps: NDArray[np.int32]
     """`[steps, N_COLUMNS]`."""
-    child: NDArray[np.int64]
-    parent: NDArray[np.int64]
+    child: NDArray[np.int32]
+    parent: NDArray[np.int32]
     """`[edges, 2]`: a parent, and which of its children the step is."""
 
 
@@ -53,5 +57,6 @@ class Batch(NamedTuple):
     """`[B]`: which of them are in the batch."""
     share: NDArray[np.int32]
     """`[2, S, B]`: `share[0, s, b]` is the number of row b's sub-row in scope s, `share[1, s, u]` a row that has sub-row u."""
-    at: NDArray[np.int64]
-    """`[steps, N_PLACES]`: where a step's values and per-row numbers start, its number of sub-rows; the same for adjoints."""
+    at: NDArray[np.int32]
+    """`[steps, N_PLACES]`: where a step's values and per-row numbers start, its number of sub-rows; the same for
+    adjoints; and whether some of its values may have a scale other than one."""

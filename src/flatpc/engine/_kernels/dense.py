@@ -14,6 +14,7 @@ from flatpc.engine._kernels.simd import VECTOR_BYTES, axpy_tile, dot_tile
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered. Not nnan, ninf: infinities must survive."""
+_ROWS_AT_A_TIME = 64
 _dot3, _dot2, _dot1 = dot_tile(3), dot_tile(2), dot_tile(1)
 _set43, _set23, _set13 = axpy_tile(4, 3, False), axpy_tile(2, 3, False), axpy_tile(1, 3, False)
 _set41, _set21, _set11 = axpy_tile(4, 1, False), axpy_tile(2, 1, False), axpy_tile(1, 1, False)
@@ -93,36 +94,43 @@ def multiply(g, w, out, lo, hi):
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
 def accumulate_outer(g, p, f, n_lo, n_hi):
-    """F += g[:, n_lo:n_hi].T @ p"""
-    n_rows, n_in = p.shape
+    """F += g[:, n_lo:n_hi].T @ p, a few rows at a time, so that they are in cache for every tile"""
+    for lo in range(0, len(p), _ROWS_AT_A_TIME):
+        _accumulate_some(g, p, f, n_lo, n_hi, lo, min(lo + _ROWS_AT_A_TIME, len(p)))
+
+
+@njit(cache=True, fastmath=FAST, boundscheck=False)
+def _accumulate_some(g, p, f, n_lo, n_hi, lo, hi):
+    n_in = p.shape[1]
     stride = g.shape[1]
+    n_rows = hi - lo
     lanes = VECTOR_BYTES // g.itemsize
     c = 0
     if n_in % lanes == 0:
         while c + 3 * lanes <= n_in:
             n = n_lo
             while n + 4 <= n_hi:
-                _add43(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add43(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                 n += 4
             if n + 2 <= n_hi:
-                _add23(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add23(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                 n += 2
             if n < n_hi:
-                _add13(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add13(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
             c += 3 * lanes
         while c < n_in:
             n = n_lo
             while n + 4 <= n_hi:
-                _add41(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add41(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                 n += 4
             if n + 2 <= n_hi:
-                _add21(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add21(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                 n += 2
             if n < n_hi:
-                _add11(g, n, 1, stride, p, c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                _add11(g, lo * stride + n, 1, stride, p, lo * n_in + c, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
             c += lanes
         return
-    for u in range(n_rows):
+    for u in range(lo, hi):
         p0 = p[u]
         for n in range(n_lo, n_hi):
             a0 = g[u, n]

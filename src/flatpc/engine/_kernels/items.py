@@ -10,7 +10,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from flatpc.engine._kernels.columns import ALONE, ROW, ROWS, SCOPE, STRIDE, VALUE, WIDTH
+from flatpc.engine._kernels.columns import (
+    ALONE,
+    HADAMARD,
+    KIND,
+    ROW,
+    ROWS,
+    SCALAR_SUM,
+    SCALED,
+    SCOPE,
+    STRIDE,
+    TABLE_INPUT,
+    VALUE,
+    WIDTH,
+)
 
 ROWS_PER_ITEM = 64
 UNITS_PER_ITEM = 16
@@ -22,7 +35,7 @@ class Items(NamedTuple):
     """Phase p has the items `ptr[p]:ptr[p + 1]`; an item is `(what, step or block, lo, hi, thread)`."""
 
     ptr: NDArray[np.int64]
-    item: NDArray[np.int64]
+    item: NDArray[np.int32]
 
 
 @njit(cache=True, boundscheck=False)
@@ -33,7 +46,7 @@ def upward(task_ptr, task, rows_of, cost_of, n_threads):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
     n_levels = len(task_ptr) - 1
     ptr = np.zeros(n_levels + 1, np.int64)
-    item = np.empty((total, 5), np.int64)
+    item = np.empty((total, 5), np.int32)
     load = np.empty(n_threads, np.float64)
     n = 0
     for level in range(n_levels):
@@ -55,7 +68,7 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
     n_levels = len(task_ptr) - 1
     ptr = np.zeros(2 * n_levels + 2, np.int64)
-    item = np.empty((total, 5), np.int64)
+    item = np.empty((total, 5), np.int32)
     load = np.empty(n_threads, np.float64)
     n, phase = 0, 0
     for level in range(n_levels - 1, -1, -1):
@@ -103,6 +116,7 @@ def places(steps, count, at):
     for s in range(len(steps)):
         rows = count[steps[s, SCOPE]]
         at[s, VALUE], at[s, ROW], at[s, ROWS] = value, row, rows
+        at[s, SCALED] = steps[s, WIDTH] > 1 or steps[s, KIND] not in (TABLE_INPUT, HADAMARD, SCALAR_SUM)
         value += rows * steps[s, STRIDE]
         row += rows
     return value, row

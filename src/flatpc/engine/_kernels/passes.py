@@ -23,6 +23,7 @@ from flatpc.engine._kernels.columns import (
     WIDTH,
 )
 from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHT_BLOCK, WEIGHTS
+from flatpc.engine._kernels.scalars import evaluate_scalars
 from flatpc.engine._kernels.threads import meet
 from flatpc.engine._kernels.values import (
     evaluate_dense_sum,
@@ -51,9 +52,11 @@ def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
     """Fill V, E and L for every step of the batch."""
     for phase in range(len(items.ptr) - 1):
         first, last = items.ptr[phase], items.ptr[phase + 1]
-        for i in range(first, last):
-            if items.item[i, 4] != t:
-                continue
+        i = first - 1
+        while i + 1 < last:
+            i = evaluate_scalars(P, B, W, V, E, L, items.item, i + 1, last, t)
+            if i >= last:
+                break
             s, lo, hi = items.item[i, 1], items.item[i, 2], items.item[i, 3]
             if P.steps[s, INLINED] >= 0:
                 s = P.steps[s, INLINED]

@@ -142,6 +142,35 @@ def add_row(typing_context, out, out_at, x, x_at, n):
 
 
 @intrinsic
+def copy_row(typing_context, out, out_at, x, x_at, n):
+    """Out = x"""
+    return _row_loop((out, out_at, x, x_at, n), 2, (), lambda b, r, s: (r[1], []))
+
+
+@intrinsic
+def fill_row(typing_context, out, out_at, value, n):
+    """Out = value"""
+    return _row_loop((out, out_at, value, n), 1, (), lambda b, r, s: (s[0], []))
+
+
+@intrinsic
+def add_scaled_row(typing_context, out, out_at, x, x_at, factor, n):
+    """Out += factor · x"""
+    return _row_loop((out, out_at, x, x_at, factor, n), 2, (), lambda b, r, s: (b.fadd(r[0], b.fmul(s[0], r[1])), []))
+
+
+@intrinsic
+def add_scaled_product(typing_context, out, out_at, x, x_at, y, y_at, factor, n):
+    """Out += factor · x · y"""
+    return _row_loop(
+        (out, out_at, x, x_at, y, y_at, factor, n),
+        3,
+        (),
+        lambda b, r, s: (b.fadd(r[0], b.fmul(b.fmul(s[0], r[1]), r[2])), []),
+    )
+
+
+@intrinsic
 def add_quotient(typing_context, out, out_at, x, x_at, y, y_at, n):
     """Out += x / y, where y is not zero"""
 

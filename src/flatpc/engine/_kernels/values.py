@@ -23,6 +23,7 @@ from flatpc.engine._kernels.columns import (
     GAUSSIAN,
     ROW,
     ROWS,
+    SCALED,
     SCOPE,
     STRIDE,
     TABLE,
@@ -33,10 +34,22 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.dense import FAST, multiply_transposed
 from flatpc.engine._kernels.items import child_row, view
-from flatpc.engine._kernels.rows import extremes, multiply_rows, multiply_three_rows, scale_row, smallest
+from flatpc.engine._kernels.rows import (
+    add_row,
+    add_scaled_row,
+    copy_row,
+    extremes,
+    fill_row,
+    multiply_rows,
+    multiply_three_rows,
+    scale_row,
+    smallest,
+    times_row,
+)
 
 LN2 = math.log(2.0)
 LOG_2PI = math.log(2 * math.pi)
+_DOUBLE_EXPONENT = 1000
 
 
 @njit(cache=True)
@@ -100,6 +113,8 @@ def evaluate_table(P, B, T, V, E, L, s, lo, hi):
                         lost = float(drop)
         for j in range(k, stride):
             V[to + j] = 0
+        if e != 0:
+            B.at[s, SCALED] = 1
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost
 
@@ -193,16 +208,21 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     to = B.at[s, VALUE] + u * stride
     e, lost = 0.0, -np.inf
     mantissa, exponent = np.ones(k), np.zeros(k)
-    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+    together = _DOUBLE_EXPONENT // -drop  # so many factors of kept entries can't underflow in double precision
+    for q in range(first, last):
         c = P.child[q]
         r = child_row(P, B, s, c, u)
         start = B.at[c, VALUE] + r * stride
         e += E[B.at[c, ROW] + r]
         lost = max(lost, L[B.at[c, ROW] + r])
         for j in range(k):
-            x, size = math.frexp(mantissa[j] * V[start + j])
-            mantissa[j] = x
-            exponent[j] += size
+            mantissa[j] *= V[start + j]
+        if (q + 1 - first) % together == 0 or q + 1 == last:
+            for j in range(k):
+                x, size = math.frexp(mantissa[j])
+                mantissa[j] = x
+                exponent[j] += size
     top = -np.inf
     for j in range(k):
         if mantissa[j] > 0:
@@ -224,45 +244,53 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
-    """The same for width 1, row by row in one loop; nothing can be dropped, since a scalar is its own largest entry."""
-    base = B.at[s, VALUE]
-    rescale = limits(V)[2]
-    small = V.dtype.type(math.ldexp(1.0, rescale))
+@njit(cache=True, boundscheck=False)
+def _gather_scalars(P, B, V, E, L, s, c, lo, hi, first):
+    """Multiply a child into scalar rows lo:hi of step s, sub-row by sub-row."""
+    base, base_row, at, at_row = B.at[s, VALUE], B.at[s, ROW], B.at[c, VALUE], B.at[c, ROW]
+    scope, scope_c = P.steps[s, SCOPE], P.steps[c, SCOPE]
     for u in range(lo, hi):
-        V[base + u] = 1
-        E[B.at[s, ROW] + u] = 0
-        L[B.at[s, ROW] + u] = -np.inf
-    whole = B.at[s, ROWS] == len(B.rows)
-    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
-        c = P.child[q]
-        at, at_row = B.at[c, VALUE], B.at[c, ROW]
-        low = V.dtype.type(np.inf)
-        where = B.share[0, P.steps[c, SCOPE]]
-        if whole and B.at[c, ROWS] == len(B.rows):
-            for u in range(lo, hi):
-                V[base + u] *= V[at + u]
-                low = min(low, V[base + u])
-                E[B.at[s, ROW] + u] += E[at_row + u]
-                if L[at_row + u] == np.inf:
-                    L[B.at[s, ROW] + u] = np.inf
+        r = B.share[0, scope_c, B.share[1, scope, u]]
+        if first:
+            V[base + u], E[base_row + u] = V[at + r], E[at_row + r]
         else:
-            representative = B.share[1, P.steps[s, SCOPE]]
-            for u in range(lo, hi):
-                r = where[representative[u]]
-                V[base + u] *= V[at + r]
-                low = min(low, V[base + u])
-                E[B.at[s, ROW] + u] += E[at_row + r]
-                if L[at_row + r] == np.inf:
-                    L[B.at[s, ROW] + u] = np.inf
-        if low < small:
-            _rescale_scalars(V, E, base, B.at[s, ROW], lo, hi, small)
+            V[base + u] *= V[at + r]
+            E[base_row + u] += E[at_row + r]
+        if L[at_row + r] == np.inf:
+            L[base_row + u] = np.inf
 
 
 @njit(cache=True, boundscheck=False)
-def _rescale_scalars(V, E, base, at_row, lo, hi, small):
-    for u in range(lo, hi):
+def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
+    """The same for width 1, many rows in one loop; nothing can be dropped, since a scalar is its own largest entry."""
+    base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
+    small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
+    fill_row(L, base_row, -np.inf, n)
+    whole = B.at[s, ROWS] == len(B.rows)
+    first = P.steps[s, CHILD]
+    for q in range(first, P.steps[s, CHILD_END]):
+        c = P.child[q]
+        if whole and B.at[c, ROWS] == B.at[s, ROWS]:
+            at, at_row = B.at[c, VALUE] + lo, B.at[c, ROW] + lo
+            if q == first:
+                copy_row(V, base, V, at, n)
+                copy_row(E, base_row, E, at_row, n)
+            else:
+                times_row(V, base, V, at, n)
+                add_row(E, base_row, E, at_row, n)
+            if extremes(L, at_row, n)[0] == np.inf:
+                for u in range(n):
+                    if L[at_row + u] == np.inf:
+                        L[base_row + u] = np.inf
+        else:
+            _gather_scalars(P, B, V, E, L, s, c, lo, hi, q == first)
+        if smallest(V, base, n) < small:
+            _rescale_scalars(V, E, base, base_row, n, small)
+
+
+@njit(cache=True, boundscheck=False)
+def _rescale_scalars(V, E, base, at_row, n, small):
+    for u in range(n):
         x = V[base + u]
         if x == 0:
             E[at_row + u] = 0
@@ -417,33 +445,23 @@ def _underflowed(w, p):
     return False
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@njit(cache=True, boundscheck=False)
 def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
-    base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
-    first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+    base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
+    small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
+    first = P.steps[s, CHILD]
+    fill_row(V, base, V.dtype.type(0), n)
     plain = True
-    for q in range(first, last):
-        c = B.at[P.child[q], ROW]
-        worst = 0.0
-        for u in range(lo, hi):
-            worst = max(worst, abs(E[c + u]))
-            plain &= L[c + u] == -np.inf
-        plain &= worst == 0
-    if plain:
-        for u in range(lo, hi):
-            V[base + u] = 0
-            E[at_row + u] = 0
-            L[at_row + u] = -np.inf
-        for q in range(first, last):
-            at = B.at[P.child[q], VALUE]
-            weight = W[at_weight + q - first]
-            for u in range(lo, hi):
-                V[base + u] += weight * V[at + u]
-        low = V.dtype.type(1)
-        for u in range(lo, hi):
-            low = min(low, V[base + u])
-        plain = low >= V.dtype.type(math.ldexp(1.0, limits(V)[2]))
-    if not plain:
+    for q in range(first, P.steps[s, CHILD_END]):
+        c = P.child[q]
+        at_row = B.at[c, ROW] + lo
+        high, low = extremes(E, at_row, n)
+        plain &= high == 0 and low == 0 and extremes(L, at_row, n)[0] < np.inf
+        add_scaled_row(V, base, V, B.at[c, VALUE] + lo, W[P.steps[s, WEIGHT] + q - first], n)
+    if plain and smallest(V, base, n) >= small:
+        fill_row(E, base_row, 0.0, n)
+        fill_row(L, base_row, -np.inf, n)
+    else:
         _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi)
 
 

@@ -1,0 +1,1 @@
+"""Measured ratios. `python -m benchmarks` prints them all; see `__main__.py`."""

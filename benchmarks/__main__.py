@@ -1,0 +1,34 @@
+"""Print every measured ratio: `python -m benchmarks [engine|curvature|learning|peers ...] [--data nltcs,plants]`.
+
+Ratios have both sides in one run and take the minimum of several; absolute times mean little. BLAS has one thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse  # noqa: E402
+import importlib  # noqa: E402
+
+SECTIONS = ("engine", "peers", "curvature", "learning")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print measured ratios.")
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="which ones; all by default")
+    parser.add_argument("--data", help="names of data sets for the engine's section, with commas between them")
+    given = parser.parse_args()
+    for section in given.sections or SECTIONS:
+        module = importlib.import_module(f"benchmarks.{section}")
+        print(f"== {section} ==\n")
+        if section == "engine" and given.data:
+            module.main(tuple(given.data.split(",")))
+        else:
+            module.main()
+
+
+if __name__ == "__main__":
+    main()

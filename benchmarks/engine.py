@@ -1,0 +1,306 @@
+"""The CPU engine: evidence sharing and fused EM, against dense PyTorch, peers, the machine's own limit and plain NumPy.
+
+HCLTs have 100 latents; arithmetic is float32; one thread on either side unless stated.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import subprocess
+import sys
+import time
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import flatpc as fp
+from benchmarks.binary_data import NAMES, folder, train_rows
+from benchmarks.clock import best, geometric_mean, sgemm_rate
+from benchmarks.dense_step import DenseTree
+from flatpc.circuit.circuit import Circuit
+from flatpc.engine._kernels.update import QUADRATIC, Rule
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.engine.torch_engine import TorchEngine
+
+console = Console(width=130, highlight=False)
+LATENTS, BATCH, MU, ALPHA = 100, 200, 0.1, 0.1
+Rows = NDArray[np.float64]
+
+
+def quadratic(evaluator: Evaluator) -> Rule:
+    return Rule(QUADRATIC, np.full(evaluator.program.n_steps, MU), 0.0, ALPHA, np.empty(0, np.uint8))
+
+
+def prepare(circuit: Circuit, X: Rows, n_threads: int = 1) -> tuple[Evaluator, Evidence]:
+    evaluator = Evaluator(circuit, "float32", n_threads)
+    return evaluator, Evidence(evaluator.program, X)
+
+
+def _prototype() -> ModuleType | None:
+    """Another implementation to compare with: a Python file named by FLATPC_PROTOTYPE with Tree, dense_step, shared_step."""
+    path = os.environ.get("FLATPC_PROTOTYPE")
+    if not path:
+        return None
+    spec = importlib.util.spec_from_file_location("prototype", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _prototype_steps(module: ModuleType, X: Rows) -> tuple[Any, Any]:
+    tree = module.Tree(X.astype(np.uint8), LATENTS)
+    ordered = X.astype(np.uint8)[:, tree.order]
+    ids = module.sub_row_ids(ordered, tree)[:BATCH]
+    x = torch.from_numpy(ordered[:BATCH].astype(np.int64))
+    torch.manual_seed(0)
+    w = torch.rand(tree.n, LATENTS, LATENTS) + 0.1
+    w /= w.sum(-1, keepdim=True)
+    leaf = torch.rand(tree.n, 2, LATENTS) * 0.8 + 0.1
+    leaf /= leaf.sum(1, keepdim=True)
+    scratch = w.clone().numpy()
+    return (
+        lambda: module.dense_step(tree, x, w, leaf, MU, ALPHA),
+        lambda: module.shared_step(tree, x, ids, scratch, leaf.numpy(), MU, ALPHA),
+    )
+
+
+def torch_step(circuit: Circuit, X: Rows) -> Any:
+    """One EM step on our torch engine: flows, and the quadratic update of every sum."""
+    engine = TorchEngine()
+
+    def step() -> None:
+        flows = engine.flows(circuit, X, dtype="float32")
+        for i, flow in flows.sums.items():
+            old = torch.from_numpy(np.asarray(circuit.parameters[i], np.float32))
+            f = torch.from_numpy(np.asarray(flow, np.float32))
+            f = f + torch.sqrt(f * f + 4 * MU * f)
+            old.mul_(1 - ALPHA).add_(f.div_(f.sum(1, keepdim=True).clamp_min(1e-30)), alpha=ALPHA)
+
+    return step
+
+
+def steps(names: tuple[str, ...] = NAMES) -> None:
+    """One EM step (E and M) at batch 200."""
+    prototype = _prototype()
+    table = Table(title=f"One EM step, batch {BATCH}, one thread: times as fast as ...", title_justify="left")
+    columns = ["data", "ms", "dense step", "torch engine", "torch engine / dense step"]
+    columns += ["other dense", "other shared"] if prototype else []
+    for column in columns:
+        table.add_column(column, justify="right")
+    ratios: dict[str, list[float]] = {column: [] for column in columns[2:]}
+    for name in names:
+        X = train_rows(name)
+        circuit = fp.structures.hclt(X, LATENTS)
+        evaluator, evidence = prepare(circuit, X)
+        rule, rows, dense = quadratic(evaluator), np.arange(BATCH), DenseTree(circuit)
+        functions = [
+            lambda e=evaluator, v=evidence, r=rule, b=rows: e.em_step(v, b, r),
+            lambda d=dense, x=X: d.step(x[:BATCH], MU, ALPHA),
+            torch_step(circuit, X[:BATCH]),
+        ]
+        functions += _prototype_steps(prototype, X) if prototype else ()
+        ours, dense_time, torch_time, *others = best(*functions)
+        row = [dense_time / ours, torch_time / ours, dense_time / torch_time, *(other / ours for other in others)]
+        for column, ratio in zip(ratios, row, strict=True):
+            ratios[column].append(ratio)
+        table.add_row(name, f"{ours * 1e3:.2f}", *(f"{ratio:.1f}" for ratio in row))
+    table.add_section()
+    table.add_row("geometric mean", "", *(f"{geometric_mean(r):.1f}" for r in ratios.values()))
+    table.add_row("smallest", "", *(f"{min(r):.1f}" for r in ratios.values()))
+    console.print(table)
+
+
+def full_e_step(names: tuple[str, ...] = NAMES) -> None:
+    """Flows over all rows of a data set; the dense side is timed on up to 5 batches and scaled to all of them."""
+    table = Table(title="E-step over all rows, one thread", title_justify="left")
+    for column in ("data", "rows", "seconds", "times as fast as the dense step", "peak memory, GiB"):
+        table.add_column(column, justify="right")
+    ratios = []
+    for name in names:
+        X = train_rows(name)
+        circuit = fp.structures.hclt(X, LATENTS)
+        evaluator, evidence = prepare(circuit, X)
+        dense, rows = DenseTree(circuit), np.arange(len(X))
+        starts = np.arange(0, len(X), BATCH)[:5]
+        ours, dense_time = best(
+            lambda e=evaluator, v=evidence, r=rows: e.statistics(v, r),
+            lambda d=dense, x=X, s=starts: [d.step(x[i : i + BATCH], MU, ALPHA) for i in s],
+            turns=2,
+            fewest=1,
+        )
+        timed = min(len(X), BATCH * len(starts))
+        ratios.append(dense_time * len(X) / timed / ours)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        table.add_row(name, f"{len(X):,}", f"{ours:.3f}", f"{ratios[-1]:.1f}", f"{peak:.2f}")
+    table.add_section()
+    table.add_row("geometric mean", "", "", f"{geometric_mean(ratios):.1f}")
+    console.print(table)
+
+
+def threads(names: tuple[str, ...] = NAMES) -> None:
+    """Two threads against one."""
+    table = Table(title=f"One EM step, batch {BATCH}: two threads against one", title_justify="left")
+    for column in ("data", "variables", "times as fast"):
+        table.add_column(column, justify="right")
+    for name in names:
+        X = train_rows(name)
+        if X.shape[1] < 100:
+            continue
+        circuit = fp.structures.hclt(X, LATENTS)
+        pair = [prepare(circuit, X, n_threads) for n_threads in (1, 2)]
+        one, two = best(*(lambda e=e, v=v: e.em_step(v, np.arange(BATCH), quadratic(e)) for e, v in pair))
+        table.add_row(name, str(X.shape[1]), f"{one / two:.2f}")
+    console.print(table)
+
+
+def epoch(names: tuple[str, ...] = NAMES) -> None:
+    """One epoch of EM over every data set, and what the paper's table would take."""
+    total = 0.0
+    for name in names:
+        X = train_rows(name)
+        circuit = fp.structures.hclt(X, LATENTS)
+        evaluator, evidence = prepare(circuit, X, n_threads=1)
+        rule, order = quadratic(evaluator), np.random.default_rng(0).permutation(len(X))
+        evaluator.em_step(evidence, order[:BATCH], rule)
+        start = time.perf_counter()
+        for i in range(0, len(X), BATCH):
+            evaluator.em_step(evidence, order[i : i + BATCH], rule)
+        total += time.perf_counter() - start
+    fractions = (0.01, 0.05, 0.1, 0.5, 1.0)
+    hours = total * sum(fractions) * 5 * 6 * 100 / 3600
+    console.print(
+        f"One epoch over all {len(names)} data sets (all rows, batch {BATCH}, planning included): {total:.1f} s on one core."
+    )
+    console.print(
+        f"The paper's table (5 fractions, 5 trials, 6 values of μ, 100 epochs): {hours:.1f} core-hours, "
+        f"{hours / 2:.1f} hours on two cores with one run on each.\n"
+    )
+
+
+def dense_work() -> None:
+    """Nothing to share: how much of the machine's own matrix rate is left."""
+    rng = np.random.default_rng(0)
+    rate = sgemm_rate()
+    table = Table(title="E-step with nothing to share, share of this machine's sgemm rate (one thread)", title_justify="left")
+    for column in ("circuit", "gigaflops", "of sgemm"):
+        table.add_column(column, justify="right")
+    bits = (rng.random((2000, 100)) < 0.5).astype(float)
+    gaussian = rng.standard_normal((2000, 16))
+    cases = {
+        "HCLT, 100 random bits, K=100": (fp.structures.hclt(bits, 100), bits),
+        "RAT-SPN, 16 Gaussians, depth 4, K=32": (fp.structures.rat_spn(16, 4, 4, 32, 32), gaussian),
+    }
+    for label, (circuit, X) in cases.items():
+        evaluator = Evaluator(circuit, "float32", 1)
+        evidence = Evidence(evaluator.program, X, share=False)
+        (seconds,) = best(lambda e=evaluator, v=evidence: e.statistics(v, np.arange(len(v))), fewest=1)
+        weights = sum(np.asarray(circuit.parameters[i]).size for i in evaluator.program.weight_blocks)
+        flops = 6 * weights * len(X)
+        table.add_row(label, f"{flops / seconds / 1e9:.1f}", f"{flops / seconds / rate:.0%}")
+    table.add_row("sgemm, 1000 × 1000", f"{rate / 1e9:.1f}", "100%")
+    console.print(table)
+
+
+def random_dag(n_nodes: int, n_variables: int, seed: int = 0) -> Circuit:
+    """An irregular scalar circuit: sums of two to five products of random parts, shared at random."""
+    rng = np.random.default_rng(seed)
+    nodes: list[fp.Node] = []
+    parameters: dict[int, Any] = {}
+
+    def add(node: fp.Node, value: Any = None) -> int:
+        nodes.append(node)
+        if value is not None:
+            parameters[len(nodes) - 1] = value
+        return len(nodes) - 1
+
+    per_region = max(2, n_nodes // (6 * n_variables))
+    regions = [
+        [add(fp.Input(v, fp.Bernoulli()), {"p": rng.uniform(0.1, 0.9, 1)}) for _ in range(per_region)] for v in range(n_variables)
+    ]
+    while len(regions) > 1:
+        merged = []
+        for left, right in zip(regions[::2], regions[1::2], strict=False):
+            sums = []
+            for _ in range(per_region if len(regions) > 2 else 1):
+                products = [add(fp.Product((int(rng.choice(left)), int(rng.choice(right))))) for _ in range(rng.integers(2, 6))]
+                weights = rng.random((1, len(products)))
+                sums.append(add(fp.Sum(tuple(products)), weights / weights.sum()))
+            merged.append(sums)
+        regions = merged + ([regions[-1]] if len(regions) % 2 else [])
+    return fp.Circuit(nodes, parameters)
+
+
+def numpy_interpreter(circuit: Circuit, X: Rows) -> Rows:
+    """The obvious way: node by node, one NumPy operation per edge over all rows."""
+    values: list[Any] = []
+    for i, node in enumerate(circuit.nodes):
+        if isinstance(node, fp.Input):
+            p = circuit.parameters[i]["p"][0]  # type: ignore[call-overload, index]
+            values.append(np.where(X[:, node.variable] == 1, p, 1 - p))
+        elif isinstance(node, fp.Product):
+            value = values[node.children[0]]
+            for c in node.children[1:]:
+                value = value * values[c]
+            values.append(value)
+        else:
+            weights = np.asarray(circuit.parameters[i])[0]
+            value = weights[0] * values[node.children[0]]
+            for weight, c in zip(weights[1:], node.children[1:], strict=True):
+                value = value + weight * values[c]
+            values.append(value)
+    return np.log(values[-1])
+
+
+def irregular() -> None:
+    """A scalar DAG of 100,000 nodes."""
+    circuit = random_dag(100_000, 16)
+    evaluator = Evaluator(circuit, "float64", 1)
+    console.print(f"Irregular scalar DAG over 16 variables, {len(circuit.nodes):,} nodes, {circuit.n_edges:,} edges, float64:")
+    for n_rows in (1, 16, 200):
+        X = (np.random.default_rng(1).random((n_rows, 16)) < 0.3).astype(float)
+        evidence, dense = Evidence(evaluator.program, X), Evidence(evaluator.program, X, share=False)
+        np.testing.assert_allclose(evaluator.log_prob(evidence), numpy_interpreter(circuit, X), rtol=1e-9)
+        shared, unshared, plain = best(
+            lambda v=evidence: evaluator.log_prob(v),
+            lambda v=dense: evaluator.log_prob(v),
+            lambda x=X: numpy_interpreter(circuit, x),
+            fewest=1,
+        )
+        console.print(
+            f"  {n_rows} rows: {shared / circuit.n_edges / n_rows * 1e9:.2f} ns per edge and row, "
+            f"{plain / shared:.0f} times as fast as a NumPy interpreter ({plain / unshared:.0f} without sharing)"
+        )
+    console.print()
+
+
+def start_up() -> None:
+    """Importing the package, in a new process."""
+    command = "import time; t = time.perf_counter(); import flatpc; print(time.perf_counter() - t)"
+    seconds = min(
+        float(subprocess.run([sys.executable, "-c", command], capture_output=True, check=True).stdout) for _ in range(3)
+    )
+    console.print(f"import flatpc: {seconds:.2f} s\n")
+
+
+def main(names: tuple[str, ...] = NAMES) -> None:
+    torch.set_num_threads(1)
+    start_up()
+    irregular()
+    dense_work()
+    if folder() is None:
+        console.print("The rest needs the binary data sets: set FLATPC_DATA to a folder that has debd/*.npz.")
+        return
+    steps(names)
+    full_e_step(names)
+    threads(names)
+    epoch(names)
