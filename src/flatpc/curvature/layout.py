@@ -9,7 +9,8 @@ Bernoulli is the categorical `[p(0), p(1)]`, with two numbers that move independ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -145,37 +146,37 @@ def check_space(space: str, allowed: tuple[str, ...] = SPACES) -> str:
 
 
 class FlatIndex:
-    """Where each entry of a layout's vector lies in the flat arrays of the numba engine."""
+    """Where each node's part of a layout's vector lies in the flat arrays of the numba engine."""
 
     def __init__(self, layout: Layout, program: Program) -> None:
-        from flatpc.engine import packing
+        self._layout, self._program = layout, program
 
-        weights = packing.unpack_weights(layout.circuit, program, np.arange(program.n_weights))
-        index, is_input = [], []
-        for i, (rows, columns) in layout.shapes.items():
-            if i in weights:
-                index.append(weights[i].astype(np.int64).ravel())
-            else:
-                offset, (_, stride) = program.input_blocks[i]
-                index.append((offset + np.arange(columns) * stride + np.arange(rows)[:, None]).ravel())
-            is_input.append(np.full(rows * columns, i not in weights))
-        self._index = np.concatenate(index) if index else np.empty(0, np.int64)
-        self._input = np.concatenate(is_input) if is_input else np.empty(0, bool)
-        self._sizes = program.n_weights, program.n_inputs
-        self._exists = layout.exists
+    def _views(self, weights: Any, tables: Any) -> Iterator[tuple[slice, Any, Any]]:
+        """For each node its part of the vector, the same part of the flat arrays, and its mask if it has one."""
+        start = 0
+        for i, (rows, columns) in self._layout.shapes.items():
+            node = self._layout.circuit.nodes[i]
+            weighted = i in self._program.weight_blocks
+            offset, shape = (self._program.weight_blocks if weighted else self._program.input_blocks)[i]
+            block = (weights if weighted else tables)[offset : offset + math.prod(shape)].reshape(shape)
+            if len(shape) == 1:
+                block = block[None]
+            elif not isinstance(node, Sum):  # a Mixture's and an Input's units run fastest
+                block = block[:, :rows].T
+            yield slice(start, start + rows * columns), block[:, :columns], node.mask if isinstance(node, Sum) else None
+            start += rows * columns
 
-    def spread(self, vector: Array) -> tuple[Array, Array]:
+    def spread(self, vector: Array, dtype: Any = np.float64) -> tuple[Any, Array]:
         """A vector as flat weights and flat tables, zero wherever there is no parameter."""
-        weights, tables = np.zeros(self._sizes[0]), np.zeros(self._sizes[1])
-        vector = np.where(self._exists, vector, 0.0)
-        weights[self._index[~self._input]] = vector[~self._input]
-        tables[self._index[self._input]] = vector[self._input]
+        weights, tables = np.zeros(self._program.n_weights, dtype), np.zeros(self._program.n_inputs)
+        for part, view, mask in self._views(weights, tables):
+            mine = vector[part].reshape(view.shape)
+            view[...] = mine if mask is None else np.where(mask, mine, 0.0)
         return weights, tables
 
-    def collect(self, weights: Array, tables: Array) -> Array:
+    def collect(self, weights: Any, tables: Array) -> Array:
         """Flat weights and flat tables as a vector, zero where a mask removes the edge."""
-        out = np.empty(len(self._index))
-        out[~self._input] = weights[self._index[~self._input]]
-        out[self._input] = tables[self._index[self._input]]
-        out[~self._exists] = 0.0
+        out = np.empty(self._layout.size)
+        for part, view, mask in self._views(weights, tables):
+            out[part] = (view if mask is None else np.where(mask, view, 0.0)).ravel()
         return out

@@ -124,7 +124,7 @@ class _Native:
         from flatpc.engine.evaluator import Evaluator
         from flatpc.engine.evidence import Evidence
 
-        self._passes = Passes(Evaluator(layout.circuit, "float64"), layout.include_inputs)
+        self._passes = Passes(Evaluator(layout.circuit, "float64"), layout.include_inputs, leaves=False)
         self._evidence = Evidence(self._passes.program, rows)
         self._kept: Any = None
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.families import Bernoulli, Categorical
 from flatpc.circuit.nodes import Input
 from flatpc.curvature._kernels import gather, own, passes, squares
+from flatpc.curvature._kernels.rows import COUNTED, DEAD
 from flatpc.curvature.layout import FlatIndex, Layout
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns
@@ -61,26 +62,32 @@ class Block:
 class Passes:
     """First and second derivatives of log p over blocks of rows; all vectors are in the order of `layout`."""
 
-    def __init__(self, evaluator: Evaluator, include_inputs: bool = False) -> None:
+    def __init__(self, evaluator: Evaluator, include_inputs: bool = False, *, leaves: bool = True) -> None:
+        """`leaves`: whether adjoints are wanted below the last parameters that count as well, as those of inputs are."""
         self.evaluator = evaluator
         self.program = evaluator.program
         self.circuit = evaluator.circuit
         self.include_inputs = include_inputs
         self._steps = self.program.structure.steps
         self._mask = packing.pack_masks(self.circuit, self.program).astype(np.float64)
-        self._counted = self._count_steps()
+        self._counted = self._mark_steps(leaves)
         self._cost = self._steps[:, columns.STRIDE].astype(np.float64)
         self._none: Any = np.empty(0, evaluator.dtype)
         self._a = self._vt = self._at = self._none
         self.layout = Layout(self.circuit, include_inputs)
         self._index = FlatIndex(self.layout, self.program)
 
-    def _count_steps(self) -> NDArray[np.uint8]:
-        out = (self._steps[:, columns.WEIGHT] >= 0).astype(np.uint8)
+    def _mark_steps(self, leaves: bool) -> NDArray[np.uint8]:
+        out = np.where(self._steps[:, columns.WEIGHT] >= 0, COUNTED, 0).astype(np.uint8)
         if self.include_inputs:
             for i, node in enumerate(self.circuit.nodes):
                 if isinstance(node, Input) and isinstance(node.family, Bernoulli | Categorical):
-                    out[self.program.step_of[i]] = 1
+                    out[self.program.step_of[i]] = COUNTED
+        if not leaves:
+            child = self.program.structure.child
+            for s, (first, last) in enumerate(self._steps[:, [columns.CHILD, columns.CHILD_END]]):
+                if out[s] != COUNTED and (out[child[first:last]] == DEAD).all():
+                    out[s] = DEAD
         return out
 
     @property
@@ -150,8 +157,8 @@ class Passes:
         vt, at = (self._vt, self._at) if second else (self._a, self._a)
         run(
             passes.descend, e.n_threads,
-            self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, self._mask, e._values, e._scales,
-            self._a, vt, at, block.flow, block.shared, second, space,
+            self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, self._mask, self._counted, e._values,
+            e._scales, self._a, vt, at, block.flow, block.shared, second, space,
         )  # fmt: skip
 
     def _move(self, block: Block, dW: Array, dT: Array, space: int) -> None:
@@ -184,8 +191,8 @@ class Passes:
 
     def product(self, block: Block, vector: Array) -> Array:
         """H·v over a shared block."""
-        dW, dT = self._index.spread(vector)
-        self._move(block, dW.astype(self.evaluator.dtype, copy=False), dT, own.SHARED_DIRECTION)
+        dW, dT = self._index.spread(vector, self.evaluator.dtype)
+        self._move(block, dW, dT, own.SHARED_DIRECTION)
         return self._complete(block, self._gather(block, gather.SECOND, own.SHARED_DIRECTION), vector)
 
     def _complete(self, block: Block, found: Array, vector: Array | None) -> Array:

@@ -62,7 +62,7 @@ def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs:
     from flatpc.engine.evaluator import Evaluator
     from flatpc.engine.evidence import Evidence
 
-    passes = Passes(Evaluator(circuit, "float64"), include_inputs)
+    passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     value, gradient = penalty_of_rows(passes, Evidence(passes.program, rows), np.arange(len(rows)), space=space)
     return Penalty(value, passes.layout.arrays(gradient))
 

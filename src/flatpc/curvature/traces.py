@@ -113,7 +113,7 @@ def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tup
     from flatpc.engine.evaluator import Evaluator
     from flatpc.engine.evidence import Evidence
 
-    passes = Passes(Evaluator(circuit, "float64"), include_inputs)
+    passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     evidence = Evidence(passes.program, rows)
     for block in passes.blocks(evidence, np.arange(len(rows)), None, shared=False):
         yield block, passes

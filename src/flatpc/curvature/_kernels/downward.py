@@ -13,7 +13,7 @@ from numba import njit
 
 from flatpc.curvature._kernels.own import SHARED_DIRECTION, WEIGHTS, direction, kappa_term
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import DEAD, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,
@@ -44,6 +44,8 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
     n = P.steps[p, CHILD_END] - first
     start, end = (0, B.at[p, ADJOINT_ROWS]) if shared else (lo, hi)
     where, representative = B.share[0, P.steps[s, SCOPE]], B.share[1, P.steps[p, SCOPE]]
+    other = P.child[first + 1 - position] if n == 2 else s
+    v_other, moved_other, where_other = view(V, B, P, other), block_of(VT, B, P, other), B.share[0, P.steps[other, SCOPE]]
     for i in range(start, end):
         b = np.int64(representative[i]) if shared else i
         rs = np.int64(where[b])
@@ -52,13 +54,13 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
             continue
         row, source, change = to[r], ap[i], tp[i]
         if n == 2:
-            other = P.child[first + 1 - position]
-            ro = value_row(P, B, other, b)
-            vo, to_other = view(V, B, P, other)[ro], block_of(VT, B, P, other)[ro if shared else i]
+            ro = np.int64(where_other[b])
+            vo = v_other[ro]
             factor = power(total_shift(P, B, E, p, b))
             if second:
+                moved = moved_other[ro if shared else i]
                 for j in range(k):
-                    row[j] += (change[j] * vo[j] + source[j] * to_other[j]) * factor
+                    row[j] += (change[j] * vo[j] + source[j] * moved[j]) * factor
             else:
                 for j in range(k):
                     row[j] += source[j] * vo[j] * factor
@@ -207,9 +209,11 @@ def pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, l
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def push(P, B, W, dW, M, V, A, AT, second, space, s, lo, hi):
+def push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi):
     """A dense sum's adjoints, or if `second` their tangents, to its child."""
     c = P.child[P.steps[s, CHILD]]
+    if marks[c] == DEAD:
+        return
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
     w = W[at : at + k * n_in].reshape(k, n_in)
     a = block_of(A, B, P, s)

@@ -12,7 +12,7 @@ from numba import njit
 
 from flatpc.curvature._kernels import own
 from flatpc.curvature._kernels.own import WEIGHTS, explicit, kappa_term, table_kappa
-from flatpc.curvature._kernels.rows import batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import DEAD, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     ADJOINT_ROWS,
     CATEGORIES,
@@ -46,7 +46,7 @@ def _counted(P, B, G, V, count, s, by_value):
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def gather_dense(P, B, W, M, V, A, VT, AT, count, OUT, shared, what, space, s):
+def gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OUT, shared, what, space, s):
     c = P.child[P.steps[s, CHILD]]
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
     out = OUT[at : at + k * n_in].reshape(k, n_in)
@@ -54,7 +54,7 @@ def gather_dense(P, B, W, M, V, A, VT, AT, count, OUT, shared, what, space, s):
     if what != DIAGONAL:
         G = A if what == FIRST else AT
         accumulate_outer(block_of(G, B, P, s) if shared else _counted(P, B, G, V, count, s, True), p, out, 0, k)
-    if what == SECOND:
+    if what == SECOND and marks[c] != DEAD:
         accumulate_outer(
             block_of(A, B, P, s) if shared else _counted(P, B, A, V, count, s, False), block_of(VT, B, P, c), out, 0, k
         )

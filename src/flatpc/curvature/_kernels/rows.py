@@ -14,6 +14,9 @@ from numba import njit
 
 from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, ROW, SCOPE, STRIDE
 
+COUNTED, DEAD = 1, 2
+"""Marks of a step: its own parameters count; neither it nor anything below has any that do, nor is its adjoint wanted."""
+
 
 @njit(cache=True)
 def block_of(A, B, P, s):

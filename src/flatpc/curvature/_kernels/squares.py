@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from flatpc.curvature._kernels.own import SIMPLEX, curvature
-from flatpc.curvature._kernels.rows import block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import COUNTED, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     CATEGORIES,
     CHILD,
@@ -113,10 +113,10 @@ def _squares_table(P, B, T, V, E, A, OUT, space, s):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def squares(P, B, W, T, M, counted, V, E, A, OUT, space, t, n_threads, barrier):
+def squares(P, B, W, T, M, marks, V, E, A, OUT, space, t, n_threads, barrier):
     """OUT[s, r]: the negated trace that step s contributes at row r; 0 for a step whose parameters don't count."""
     for s in range(t, len(P.steps), n_threads):
-        if not counted[s]:
+        if marks[s] != COUNTED:
             OUT[s] = 0
         elif P.steps[s, KIND] == DENSE_SUM:
             _squares_dense(P, B, W, M, V, A, OUT, space, s)

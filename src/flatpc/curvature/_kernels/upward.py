@@ -9,7 +9,7 @@ from numba import njit
 
 from flatpc.curvature._kernels.own import SHARED_DIRECTION, WEIGHTS, direction, kappa_term, table_kappa
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import COUNTED, DEAD, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     CHILD,
     CHILD_END,
@@ -27,11 +27,11 @@ from flatpc.engine._kernels.items import view
 
 
 @njit(cache=True, boundscheck=False)
-def move_table(P, B, T, dT, counted, V, E, A, VT, shared, space, s, lo, hi):
+def move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi):
     """An input's table: the entry that was observed moves; a missing value is 1 whatever the table."""
     vt = block_of(VT, B, P, s)
     vt[lo:hi] = 0
-    if not counted[s]:
+    if marks[s] != COUNTED:
         return
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
@@ -55,15 +55,15 @@ def move_hadamard(P, B, V, E, VT, shared, s, lo, hi):
     vt, v = block_of(VT, B, P, s), view(V, B, P, s)
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+    x, y = P.child[first], P.child[last - 1]
+    all_vx, all_vy, all_tx, all_ty = view(V, B, P, x), view(V, B, P, y), block_of(VT, B, P, x), block_of(VT, B, P, y)
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         row = vt[r]
         row[:] = 0
         if last - first == 2:
-            x, y = P.child[first], P.child[first + 1]
             rx, ry = value_row(P, B, x, b), value_row(P, B, y, b)
-            vx, vy = view(V, B, P, x)[rx], view(V, B, P, y)[ry]
-            tx, ty = block_of(VT, B, P, x)[rx if shared else r], block_of(VT, B, P, y)[ry if shared else r]
+            vx, vy, tx, ty = all_vx[rx], all_vy[ry], all_tx[rx if shared else r], all_ty[ry if shared else r]
             factor = power(total_shift(P, B, E, s, b))
             for j in range(k):
                 row[j] = (tx[j] * vy[j] + vx[j] * ty[j]) * factor
@@ -124,15 +124,14 @@ def move_join(P, B, E, VT, shared, s, lo, hi):
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def move_dense_sum(P, B, W, dW, M, V, A, VT, shared, space, s, lo, hi):
+def move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi):
     c = P.child[P.steps[s, CHILD]]
     vt, tc, p = block_of(VT, B, P, s), block_of(VT, B, P, c), view(V, B, P, c)
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
     w = W[at : at + k * n_in].reshape(k, n_in)
-    multiply_transposed(tc, w, vt, lo, hi)
-    for r in range(lo, hi):
-        for n in range(k, P.steps[s, STRIDE]):
-            vt[r, n] = 0
+    vt[lo:hi] = 0
+    if marks[c] != DEAD:
+        multiply_transposed(tc, w, vt, lo, hi)
     if space == SHARED_DIRECTION:
         more = np.empty((hi - lo, P.steps[s, STRIDE]), VT.dtype)
         multiply_transposed(p[lo:hi], dW[at : at + k * n_in].reshape(k, n_in), more, 0, hi - lo)
