@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flatpc import data as data
     from flatpc import learning as learning
     from flatpc.learning import Sharpness as Sharpness
-    from flatpc.learning.fit import fit as fit
+    from flatpc.learning.fitting import fit as fit
 
 __version__ = "0.1.0"
 

@@ -1,22 +1,28 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
 
-from flatpc.learning.fit import Fit, fit
+from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.history import History, degree_of_overfitting
 from flatpc.learning.notes import LearningWarning
 from flatpc.learning.rivals import ASAM, SAM
 from flatpc.learning.schedules import cosine, linear, stages
+from flatpc.learning.selection import Candidate, Selection, select
 from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.tensorboard import TensorBoard
 
 __all__ = [
     "ASAM",
     "SAM",
+    "Candidate",
     "Fit",
     "History",
     "LearningWarning",
+    "Selection",
     "Sharpness",
+    "TensorBoard",
     "cosine",
     "degree_of_overfitting",
     "fit",
     "linear",
+    "select",
     "stages",
 ]
