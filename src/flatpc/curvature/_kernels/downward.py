@@ -44,6 +44,7 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
     n = P.steps[p, CHILD_END] - first
     start, end = (0, B.at[p, ADJOINT_ROWS]) if shared else (lo, hi)
     where, representative = B.share[0, P.steps[s, SCOPE]], B.share[1, P.steps[p, SCOPE]]
+    v, v_whole, vt, vt_whole = view(V, B, P, s), view(V, B, P, p), block_of(VT, B, P, s), block_of(VT, B, P, p)
     other = P.child[first + 1 - position] if n == 2 else s
     v_other, moved_other, where_other = view(V, B, P, other), block_of(VT, B, P, other), B.share[0, P.steps[other, SCOPE]]
     for i in range(start, end):
@@ -65,20 +66,20 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
                 for j in range(k):
                     row[j] += source[j] * vo[j] * factor
             continue
-        mine, whole = view(V, B, P, s)[rs], view(V, B, P, p)[value_row(P, B, p, b)]
-        zeros = False
+        mine, whole = v[rs], v_whole[value_row(P, B, p, b)]
+        low = mine[0]
         if second:
-            moved, moved_whole = block_of(VT, B, P, s)[r], block_of(VT, B, P, p)[i]
+            moved, moved_whole = vt[r], vt_whole[i]
             for j in range(k):
-                zeros |= mine[j] == 0
+                low = min(low, mine[j])
                 inverse = 1.0 / mine[j] if mine[j] > 0 else 0.0
                 rest = whole[j] * inverse
                 row[j] += change[j] * rest + source[j] * (moved_whole[j] - moved[j] * rest) * inverse
         else:
             for j in range(k):
-                zeros |= mine[j] == 0
+                low = min(low, mine[j])
                 row[j] += source[j] * whole[j] / mine[j] if mine[j] > 0 else 0.0
-        if zeros:
+        if low == 0:
             _where_zero(P, B, V, E, VT, shared, second, p, b, i, position, mine, row, source, change)
 
 

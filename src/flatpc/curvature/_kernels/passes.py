@@ -58,12 +58,12 @@ def rise(P, B, ptr, item, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, t,
                 block_of(VT, B, P, s)[lo:hi] = 0
                 continue
             if P.steps[s, INLINED] >= 0 and marks[P.steps[s, INLINED]] != DEAD:
-                move_hadamard(P, B, V, E, VT, shared, P.steps[s, INLINED], lo, hi)
+                move_hadamard(P, B, marks, V, E, VT, shared, P.steps[s, INLINED], lo, hi)
             kind = P.steps[s, KIND]
             if kind == DENSE_SUM:
                 move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi)
             elif kind == HADAMARD:
-                move_hadamard(P, B, V, E, VT, shared, s, lo, hi)
+                move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi)
             elif kind == TABLE_INPUT:
                 move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi)
             elif kind == FORMULA_INPUT:

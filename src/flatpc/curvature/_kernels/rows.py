@@ -46,4 +46,4 @@ def scale(E, B, P, s, b):
 @njit(cache=True)
 def power(shift):
     """2^shift; infinite rather than wrong where float64 can't hold it."""
-    return math.ldexp(1.0, int(min(max(shift, -2000.0), 2000.0)))
+    return 1.0 if shift == 0 else math.ldexp(1.0, int(min(max(shift, -2000.0), 2000.0)))

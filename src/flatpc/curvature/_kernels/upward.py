@@ -11,6 +11,7 @@ from flatpc.curvature._kernels.own import SHARED_DIRECTION, WEIGHTS, direction, 
 from flatpc.curvature._kernels.products import others, total_shift
 from flatpc.curvature._kernels.rows import COUNTED, DEAD, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
+    ADJOINT,
     CHILD,
     CHILD_END,
     KIND,
@@ -50,8 +51,21 @@ def move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi):
             vt[r, j] = direction(space, T[at + j], mine * unit, flow, kappa) * unit
 
 
+@njit(cache=True, boundscheck=False)
+def _where_zero(P, B, V, E, VT, shared, s, b, r, row):
+    """What moves a product through a factor that is zero: there the others are multiplied, not divided out."""
+    shift, first = total_shift(P, B, E, s, b), P.steps[s, CHILD]
+    for q in range(first, P.steps[s, CHILD_END]):
+        c = P.child[q]
+        rc = value_row(P, B, c, b)
+        vc, tc = view(V, B, P, c)[rc], block_of(VT, B, P, c)[rc if shared else r]
+        for j in range(P.steps[s, WIDTH]):
+            if vc[j] == 0 and tc[j] != 0:
+                row[j] += tc[j] * others(P, B, V, s, b, q - first, -1, j, shift)
+
+
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def move_hadamard(P, B, V, E, VT, shared, s, lo, hi):
+def move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi):
     vt, v = block_of(VT, B, P, s), view(V, B, P, s)
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
@@ -69,19 +83,21 @@ def move_hadamard(P, B, V, E, VT, shared, s, lo, hi):
                 row[j] = (tx[j] * vy[j] + vx[j] * ty[j]) * factor
             continue
         value = v[value_row(P, B, s, b)]
+        zeros = False
         for q in range(first, last):
             c = P.child[q]
+            if marks[c] == DEAD:
+                continue
             rc = value_row(P, B, c, b)
-            vc, tc = view(V, B, P, c)[rc], block_of(VT, B, P, c)[rc if shared else r]
-            zeros = False
+            at, at_moved = B.at[c, VALUE] + rc * stride, B.at[c, ADJOINT] + (rc if shared else r) * stride
+            vc, tc = V[at : at + k], VT[at_moved : at_moved + k]
+            low = vc[0]
             for j in range(k):
-                zeros |= vc[j] == 0
+                low = min(low, vc[j])
                 row[j] += tc[j] * value[j] / vc[j] if vc[j] > 0 else 0.0
-            if zeros:
-                shift = total_shift(P, B, E, s, b)
-                for j in range(k):
-                    if vc[j] == 0 and tc[j] != 0:
-                        row[j] += tc[j] * others(P, B, V, s, b, q - first, -1, j, shift)
+            zeros |= low == 0
+        if zeros:
+            _where_zero(P, B, V, E, VT, shared, s, b, r, row)
         for j in range(k, stride):
             row[j] = 0
 
