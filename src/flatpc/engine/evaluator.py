@@ -33,6 +33,8 @@ LN2 = float(np.log(2.0))
 
 DEFAULT_MEMORY = 1 << 30
 _PLAN_BYTES = 1 << 28
+_FEW_ROWS = 256
+_CACHE_BYTES = 1 << 22
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
@@ -64,7 +66,7 @@ class Evaluator:
 
     def blocks(self, evidence: Evidence, rows: Ints, *, per_row: bool = False) -> Iterator[Plan]:
         """Cut rows into blocks that fit into memory; `per_row` if adjoints will be wanted row by row."""
-        size = max(1, min(len(rows), _PLAN_BYTES // (8 * len(self.program.scopes))))
+        size = self._block_size(evidence, rows)
         start = 0
         while start < len(rows):
             plan = evidence.plan(rows[start : start + size])
@@ -76,6 +78,16 @@ class Evaluator:
                 continue
             yield plan
             start += n
+
+    def _block_size(self, evidence: Evidence, rows: Ints) -> int:
+        """As many rows as can be planned at once; few, for the sake of the cache, if more of them would share nothing."""
+        size = max(1, min(len(rows), _PLAN_BYTES // (8 * len(self.program.scopes))))
+        if size > 2 * _FEW_ROWS:
+            few, many = evidence.plan(rows[:_FEW_ROWS]), evidence.plan(rows[:size])
+            per_row = (few.n_values / _FEW_ROWS, many.n_values / size)
+            if many.n_values * self._values.itemsize > _CACHE_BYTES and per_row[1] > 0.6 * per_row[0]:
+                return _FEW_ROWS
+        return size
 
     def up(self, plan: Plan) -> None:
         """Evaluate every step for the block."""

@@ -48,8 +48,11 @@ Blocks = dict[int, tuple[int, tuple[int, ...]]]
 
 
 def padded(width: int) -> int:
-    """The stride of a row of `width` units."""
-    return width if width < 8 else -(-width // LANES) * LANES
+    """The stride of a row of `width` units: whole vectors, and no large power of two, which would crowd one set of the cache."""
+    if width < 8:
+        return width
+    stride = -(-width // LANES) * LANES
+    return stride + LANES if stride % 256 == 0 else stride
 
 
 @dataclass(frozen=True)

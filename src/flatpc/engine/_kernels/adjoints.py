@@ -39,7 +39,16 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
 from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
-from flatpc.engine._kernels.rows import add_quotient, add_row, add_scaled_product, add_scaled_row, extremes, times_row
+from flatpc.engine._kernels.rows import (
+    add_quotient,
+    add_row,
+    add_scaled_product,
+    add_scaled_row,
+    dot_rows,
+    extremes,
+    fill_row,
+    times_row,
+)
 from flatpc.engine._kernels.update import update_unit
 
 ADJOINTS, FLOWS, FUSED = range(3)
@@ -87,48 +96,34 @@ def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
             add_quotient(A, base + r * stride, A, base_p + i * stride, V, value, stride)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@njit(cache=True, boundscheck=False)
 def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
-    a, ap = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p)
-    v, vo = view(V, B, P, s), view(V, B, P, other)
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
-    zero = A.dtype.type(0)
     new = np.empty(k, A.dtype)
     flow = _is_flow(P.steps[s, KIND])
-    for i in range(ap.shape[0]):
+    for i in range(B.at[p, ADJOINT_ROWS]):
         b = np.int64(B.share[1, P.steps[p, SCOPE], i]) if shared else i
-        r = np.int64(B.share[0, P.steps[s, SCOPE], b]) if shared else i
+        rs, ro = np.int64(B.share[0, P.steps[s, SCOPE], b]), np.int64(B.share[0, P.steps[other, SCOPE], b])
+        r = rs if shared else i
         if r < lo or r >= hi:
             continue
-        rs, ro, rp = (
-            np.int64(B.share[0, P.steps[s, SCOPE], b]),
-            np.int64(B.share[0, P.steps[other, SCOPE], b]),
-            value_row(P, B, p, i, shared),
-        )
+        rp = value_row(P, B, p, i, shared)
         shift = E[B.at[s, ROW] + rs] + E[B.at[other, ROW] + ro] - E[B.at[p, ROW] + rp]
         factor = A.dtype.type(math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0))))
-        source, value, row = ap[i], vo[ro], a[r]
+        source = B.at[p, ADJOINT] + i * P.steps[p, STRIDE]
+        value = B.at[other, VALUE] + ro * P.steps[other, STRIDE]
         if position == 0:
             for j in range(k):
-                total = zero
-                for m in range(ko):
-                    total += source[j * ko + m] * value[m]
-                new[j] = total
+                new[j] = dot_rows(A, source + j * ko, V, value, ko)
         else:
-            for j in range(k):
-                new[j] = 0
+            fill_row(new, 0, A.dtype.type(0), k)
             for m in range(ko):
-                x = value[m]
-                for j in range(k):
-                    new[j] += source[m * k + j] * x
-        mine = v[rs]
-        if flow:
-            for j in range(k):
-                row[j] += new[j] * factor * mine[j]
-        else:
-            for j in range(k):
-                row[j] += new[j] * factor if mine[j] > 0 else zero
+                add_scaled_row(new, 0, A, source + m * k, V[value + m], k)
+        to, mine = B.at[s, ADJOINT] + r * P.steps[s, STRIDE], B.at[s, VALUE] + rs * P.steps[s, STRIDE]
+        for j in range(k):
+            if V[mine + j] > 0:
+                A[to + j] += new[j] * factor * V[mine + j] if flow else new[j] * factor
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)

@@ -154,6 +154,18 @@ def fill_row(typing_context, out, out_at, value, n):
 
 
 @intrinsic
+def set_scaled_row(typing_context, out, out_at, x, x_at, factor, n):
+    """Out = factor · x"""
+    return _row_loop((out, out_at, x, x_at, factor, n), 2, (), lambda b, r, s: (b.fmul(s[0], r[1]), []))
+
+
+@intrinsic
+def dot_rows(typing_context, x, x_at, y, y_at, n):
+    """Σ x · y"""
+    return _row_loop((x, x_at, y, y_at, n), 2, ("sum",), lambda b, r, s: (None, [b.fmul(r[0], r[1])]))
+
+
+@intrinsic
 def add_scaled_row(typing_context, out, out_at, x, x_at, factor, n):
     """Out += factor · x"""
     return _row_loop((out, out_at, x, x_at, factor, n), 2, (), lambda b, r, s: (b.fadd(r[0], b.fmul(s[0], r[1])), []))

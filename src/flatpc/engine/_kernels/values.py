@@ -43,6 +43,7 @@ from flatpc.engine._kernels.rows import (
     multiply_rows,
     multiply_three_rows,
     scale_row,
+    set_scaled_row,
     smallest,
     times_row,
 )
@@ -124,7 +125,12 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     drop = limits(V)[0]
-    logs = np.empty(k, np.float64)
+    gaussian = P.steps[s, FORMULA] == GAUSSIAN
+    logs, precision, constant = np.empty(k), np.empty(k), np.empty(k)
+    if gaussian:
+        for j in range(k):
+            precision[j] = 0.5 / T[at + stride + j]
+            constant[j] = -0.5 * (math.log(T[at + stride + j]) + LOG_2PI)
     for u in range(lo, hi):
         x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
         row = v[u]
@@ -135,6 +141,11 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
         else:
             top = -np.inf
             for j in range(k):
+                if gaussian:
+                    d = x - T[at + j]
+                    logs[j] = constant[j] - d * d * precision[j]
+                    top = max(top, logs[j])
+                    continue
                 logs[j] = log_density(P.steps[s, FORMULA], P.steps[s, CATEGORIES], x, T[at + j], T[at + stride + j])
                 top = max(top, logs[j])
             if top == -np.inf:
@@ -300,41 +311,27 @@ def _rescale_scalars(V, E, base, at_row, n, small):
             E[at_row + u] += size
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@njit(cache=True, boundscheck=False)
 def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
-    v = view(V, B, P, s)
     drop, _, rescale = limits(V)
     floor, small = V.dtype.type(math.ldexp(1.0, drop)), V.dtype.type(math.ldexp(1.0, rescale))
     a, b = P.child[P.steps[s, CHILD]], P.child[P.steps[s, CHILD] + 1]
-    ka, kb = P.steps[a, WIDTH], P.steps[b, WIDTH]
-    va, vb = view(V, B, P, a), view(V, B, P, b)
+    ka, kb, stride = P.steps[a, WIDTH], P.steps[b, WIDTH], P.steps[s, STRIDE]
     for u in range(lo, hi):
         ra, rb = child_row(P, B, s, a, u), child_row(P, B, s, b, u)
-        row_a, row_b, row = va[ra], vb[rb], v[u]
-        top_b = V.dtype.type(0)
-        low_b = V.dtype.type(np.inf)
-        for j in range(kb):
-            top_b = max(top_b, row_b[j])
-            if row_b[j] > 0:
-                low_b = min(low_b, row_b[j])
-        top_a = V.dtype.type(0)
-        low_a = V.dtype.type(np.inf)
-        for i in range(ka):
-            x = row_a[i]
-            top_a = max(top_a, x)
-            if x > 0:
-                low_a = min(low_a, x)
-            for j in range(kb):
-                row[i * kb + j] = x * row_b[j]
-        for j in range(ka * kb, P.steps[s, STRIDE]):
-            row[j] = 0
+        at_a, at_b = B.at[a, VALUE] + ra * P.steps[a, STRIDE], B.at[b, VALUE] + rb * P.steps[b, STRIDE]
+        to = B.at[s, VALUE] + u * stride
+        top_a, low_a = extremes(V, at_a, ka)
+        top_b, low_b = extremes(V, at_b, kb)
         lost = max(L[B.at[a, ROW] + ra], L[B.at[b, ROW] + rb])
         e = E[B.at[a, ROW] + ra] + E[B.at[b, ROW] + rb]
-        top = top_a * top_b
-        if top == 0:
-            e = 0.0
-            lost = np.inf if lost > -np.inf else -np.inf
-        elif low_a * low_b < floor or top < small:
+        if low_a * low_b >= floor and top_a * top_b >= small:
+            for i in range(ka):
+                set_scaled_row(V, to + i * kb, V, at_b, V[at_a + i], kb)
+        elif top_a == 0 or top_b == 0:
+            fill_row(V, to, V.dtype.type(0), ka * kb)
+            e, lost = 0.0, (np.inf if lost > -np.inf else -np.inf)
+        else:
             # The factors' exponents first, so that nothing underflows that needn't.
             size_a, size_b = _exponent(top_a), _exponent(top_b)
             up_a, up_b = V.dtype.type(math.ldexp(1.0, -size_a)), V.dtype.type(math.ldexp(1.0, -size_b))
@@ -342,10 +339,12 @@ def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
             lost -= size_a + size_b
             for i in range(ka):
                 for j in range(kb):
-                    x = (row_a[i] * up_a) * (row_b[j] * up_b)
-                    if x < floor and row_a[i] > 0 and row_b[j] > 0:
+                    x = (V[at_a + i] * up_a) * (V[at_b + j] * up_b)
+                    if x < floor and V[at_a + i] > 0 and V[at_b + j] > 0:
                         lost = max(lost, float(drop))
-                    row[i * kb + j] = x if x >= floor else V.dtype.type(0)
+                    V[to + i * kb + j] = x if x >= floor else V.dtype.type(0)
+        for j in range(ka * kb, stride):
+            V[to + j] = 0
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost
 
