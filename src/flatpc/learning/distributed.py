@@ -28,7 +28,8 @@ class Workers:
 
     def share_of(self, rows: Ints) -> Ints:
         """The rows of this process."""
-        return rows[self.rank :: self.n]
+        # Kernels are compiled for contiguous arrays.
+        return np.ascontiguousarray(rows[self.rank :: self.n])
 
     def add(self, *arrays: NDArray[Any]) -> None:
         """Replace every array by its sum over all processes."""
