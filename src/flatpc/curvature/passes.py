@@ -35,6 +35,7 @@ CODES = {
     "logits": own.LOGITS,
     "logit-gradient": own.LOGIT_GRADIENT,
 }
+_PLAN_BYTES = 1 << 28
 
 
 @dataclass
@@ -112,15 +113,16 @@ class Passes:
         Equal rows are done once. `row_weights [len(rows)]` count rows more or less than once.
         """
         counts = np.ones(len(rows)) if row_weights is None else row_weights
-        start, size = 0, len(rows)
+        start, size = 0, max(1, min(len(rows), _PLAN_BYTES // (8 * len(self.program.scopes))))
         while start < len(rows):
             plan = evidence.plan(rows[start : start + size])
             n, where = len(plan.batch.rows), plan.distinct.astype(np.int64)
             n_distinct = int(plan.batch.at[-1, columns.ROWS])
             if not shared and n_distinct < n:
                 plan = evidence.plan(plan.batch.rows[plan.batch.share[1, self.program.root_scope][:n_distinct]])
-            need = self._none.itemsize * (plan.n_values + 3 * self._place(plan, shared)) + 16 * plan.n_rows
-            if need > self.evaluator.memory and n > 1:
+            numbers = self._place(plan, shared)
+            need = self._none.itemsize * (plan.n_values + 3 * numbers) + 16 * plan.n_rows
+            if (need > self.evaluator.memory or max(plan.n_values, numbers) > columns.LARGEST) and n > 1:
                 size = max(1, min(n - 1, int(0.9 * n * self.evaluator.memory / need)))
                 continue
             count = np.bincount(where, counts[start : start + n], minlength=n_distinct).astype(np.float64)
@@ -134,7 +136,7 @@ class Passes:
         if shared:
             at[:, columns.ADJOINT], at[:, columns.ADJOINT_ROWS] = at[:, columns.VALUE], at[:, columns.ROWS]
             return plan.n_values
-        sizes = self._steps[:, columns.STRIDE] * len(plan.batch.rows)
+        sizes = self._steps[:, columns.STRIDE].astype(np.int64) * len(plan.batch.rows)
         at[:, columns.ADJOINT], at[:, columns.ADJOINT_ROWS] = np.cumsum(sizes) - sizes, len(plan.batch.rows)
         return int(sizes.sum())
 
