@@ -18,15 +18,13 @@ Row = dict[str, Any]
 class History(list[Row]):
     """One row per epoch, a dict with the same keys in each; `history["valid_nll"]` is a column.
 
-    | key | |
-    |---|---|
-    | `epoch` | 1, 2, ... |
-    | `train_nll` | mean over the epoch's batches, each before its own step |
-    | `valid_nll` | after the epoch; NaN without validation rows |
-    | `overfitting` | degree of overfitting in percent, 100 · abs(valid - train) / abs(train) |
-    | `sharpness` | exact trace of the Hessian per training row after the epoch, NaN where it was not asked for |
-    | `mu`, `step_size` | of the last step |
-    | `seconds` | since the beginning, earlier parts of a resumed run included |
+    - `epoch`: 1, 2, ...
+    - `train_nll`: mean over the epoch's batches, each before its own step.
+    - `valid_nll`: after the epoch; NaN without validation rows.
+    - `overfitting`: degree of overfitting in percent, 100 · abs(valid - train) / abs(train).
+    - `sharpness`: exact trace of the Hessian per training row after the epoch; NaN where it was not asked for.
+    - `mu`, `step_size`: of the last step.
+    - `seconds`: since the beginning, earlier parts of a resumed run included.
     """
 
     def __getitem__(self, key: Any) -> Any:
