@@ -196,6 +196,51 @@ def test_float32_evaluators_serve_training():
     assert_close(found[0][1], found[1][1], 1e-4)
 
 
+def test_threads_change_nothing():
+    """Not one bit: every number is written by one thread, in one order."""
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    X = np.random.default_rng(0).integers(0, 2, (300, 8)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=9)
+    found = []
+    for n_threads in (1, 3):
+        passes = Passes(Evaluator(circuit, n_threads=n_threads))
+        evidence = Evidence(passes.program, X)
+        (block,) = passes.blocks(evidence, np.arange(300), None, shared=True)
+        product = passes.product(block, np.linspace(-1, 1, passes.layout.size))
+        found.append([product, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
+    for one, three in zip(*found, strict=True):
+        assert np.array_equal(one, three)
+
+
+def test_wanting_the_leaves_changes_nothing():
+    """Leaving out what no parameter lies below saves work, and nothing else."""
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    X = np.random.default_rng(0).integers(0, 2, (40, 5)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=4)
+    found = []
+    for leaves in (False, True):
+        passes = Passes(Evaluator(circuit), leaves=leaves)
+        found.append(fp.curvature.penalty_of_rows(passes, Evidence(passes.program, X), np.arange(40)))
+    assert found[0][0] == found[1][0]
+    assert np.array_equal(found[0][1], found[1][1])
+
+
+def test_progress_counts_products(monkeypatch):
+    X = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=2)
+    counted = []
+    monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task: counted.append(task))
+    quiet, shown = (fp.curvature.hessian(circuit, X, method="columns", progress=progress) for progress in (False, True))
+    assert np.array_equal(quiet, shown)
+    assert len(counted) == len(shown)
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------------------
 
 
