@@ -148,6 +148,15 @@ def test_a_dead_edge_has_a_gradient():
     assert_close(fp.curvature.trace(circuit, [[1, 1]]), [17.0], 1e-14)
 
 
+def test_a_tensor_for_a_tensor():
+    import torch
+
+    circuit, X = _outliers()
+    found = fp.curvature.trace(circuit, torch.tensor(X))
+    assert isinstance(found, torch.Tensor)
+    assert_close(found.numpy(), fp.curvature.trace(circuit, X), 0.0)
+
+
 def test_memory_only_changes_the_cutting():
     from flatpc.curvature.passes import Passes
     from flatpc.engine.evaluator import Evaluator

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
+from flatpc.queries.tables import give_back
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 TRACE_SPACES = ("weights", "logits", "simplex", "logit-gradient")
 
 
-def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Array:
+def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Any:
     """`[N]`: `-Tr ∇² log p(x)`, the trace of the Hessian of every row's negative log-likelihood.
 
     >>> import numpy as np
@@ -34,7 +35,7 @@ def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: b
     In the weights, p is linear in each, so that `∂² log p/∂θ² = -(∂ log p/∂θ)²` and the trace is a sum of squares, for any
     smooth and decomposable circuit; squares of a dense block factorise, and cost no more than its vectors of values.
 
-    A row of probability zero has no derivatives and gives 0.
+    A row of probability zero has no derivatives and gives 0. For a torch tensor the answer is a tensor.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: b
         end = start + len(block.where)
         out[start:end] = by_step.sum(axis=0)[block.where]
         start = end
-    return out
+    return give_back(out, X)
 
 
 @dataclass(frozen=True)
