@@ -1,8 +1,9 @@
 """One step of the CPU engine against the libraries that run on a CPU too: libcirkit and spflow, both on PyTorch.
 
-Ours is an EM step: planning the batch, both passes, the quadratic update of every weight. A peer's gradient step is its
-log-likelihood and the backward pass, without an optimizer; spflow's EM step is that and the update. Learning the tree,
-building the circuit and, on our side, numbering the data set's sub-rows come before and aren't timed.
+Ours is an EM step: planning the batch, both passes, the quadratic update of every weight, and the statistics of the inputs,
+which are not updated. A peer's gradient step is its log-likelihood and the backward pass, without an optimizer; spflow's EM
+step is that and the update of weights and inputs. Learning the tree, building the circuit and, on our side, numbering the
+data set's sub-rows come before and aren't timed.
 
 Weights are those of sums. libcirkit's `cp-t` gives no latent to a leaf of the Chow-Liu tree, as `structures.hclt` doesn't;
 spflow gives one to every variable. libcirkit meets both kinds, spflow only the larger one, so that weights are equal in number.
