@@ -23,8 +23,30 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine._kernels.rows import add_scaled_row, fill_row, multiply_rows, smallest
+from flatpc.engine._kernels.rows import add_scaled_row, copy_row, fill_row, smallest, times_row
 from flatpc.engine._kernels.values import evaluate_hadamard_scalar, evaluate_scalar_sum, limits
+
+_FEW = 8
+
+
+@njit(cache=True, boundscheck=False)
+def _product(steps, child, at, share, V, s, base, lo, n, n_batch):
+    """Child by child, gathering sub-rows except where every row is its own."""
+    first, end = steps[s, CHILD], steps[s, CHILD_END]
+    whole = at[s, ROWS] == n_batch
+    scope = steps[s, SCOPE]
+    for q in range(first, end):
+        c = child[q]
+        if whole and at[c, ROWS] == n_batch:
+            if q == first:
+                copy_row(V, base, V, at[c, VALUE] + lo, n)
+            else:
+                times_row(V, base, V, at[c, VALUE] + lo, n)
+            continue
+        start, scope_c = at[c, VALUE], steps[c, SCOPE]
+        for u in range(n):
+            x = V[start + share[0, scope_c, share[1, scope, lo + u]]]
+            V[base + u] = x if q == first else V[base + u] * x
 
 
 @njit(cache=True, boundscheck=False)
@@ -47,33 +69,36 @@ def evaluate_scalars(P, B, W, V, E, L, item, i, last, t):
         plain = True
         for q in range(first, end):
             plain &= at[child[q], SCALED] == 0
-        base = at[s, VALUE] + lo
-        if plain and kind == SCALAR_SUM:
+        base, base_row = at[s, VALUE] + lo, at[s, ROW] + lo
+        low = V.dtype.type(0)
+        if plain and n < _FEW:  # row by row, which for a few rows beats any vector loop
+            low = V.dtype.type(np.inf)
+            for u in range(n):
+                if kind == SCALAR_SUM:
+                    x = V.dtype.type(0)
+                    weight = steps[s, WEIGHT] - first
+                    for q in range(first, end):
+                        x += W[weight + q] * V[at[child[q], VALUE] + lo + u]
+                else:
+                    x = V.dtype.type(1)
+                    b = share[1, steps[s, SCOPE], lo + u]
+                    for q in range(first, end):
+                        c = child[q]
+                        x *= V[at[c, VALUE] + share[0, steps[c, SCOPE], b]]
+                V[base + u] = x
+                low = min(low, x)
+        elif plain and kind == SCALAR_SUM:
             fill_row(V, base, V.dtype.type(0), n)
             for q in range(first, end):
                 add_scaled_row(V, base, V, at[child[q], VALUE] + lo, W[steps[s, WEIGHT] + q - first], n)
+            low = smallest(V, base, n)
         elif plain:
-            whole = at[s, ROWS] == n_batch
-            left = child[first]
-            for q in range(min(first + 1, end - 1), end):
-                right = child[q]
-                if whole and at[left, ROWS] == n_batch and at[right, ROWS] == n_batch and end - first > 1:
-                    multiply_rows(V, base, V, at[left, VALUE] + lo, V, at[right, VALUE] + lo, n)
-                else:
-                    scope, scope_l, scope_r = steps[s, SCOPE], steps[left, SCOPE], steps[right, SCOPE]
-                    from_l, from_r = at[left, VALUE], at[right, VALUE]
-                    for u in range(n):
-                        b = share[1, scope, lo + u]
-                        x = V[from_r + share[0, scope_r, b]]
-                        if left == s:
-                            x *= V[base + u]
-                        elif end - first > 1:
-                            x *= V[from_l + share[0, scope_l, b]]
-                        V[base + u] = x
-                left = s
-        if plain and smallest(V, base, n) >= small:
-            fill_row(E, at[s, ROW] + lo, 0.0, n)
-            fill_row(L, at[s, ROW] + lo, -np.inf, n)
+            _product(steps, child, at, share, V, s, base, lo, n, n_batch)
+            low = smallest(V, base, n)
+        if low >= small:
+            for u in range(n):
+                E[base_row + u] = 0.0
+                L[base_row + u] = -np.inf
         else:
             at[s, SCALED] = 1
             if kind == SCALAR_SUM:
