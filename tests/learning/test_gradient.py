@@ -168,6 +168,25 @@ def test_plain_gradients_with_ties(name):
         fp.fit(circuit, rows_for(circuit, 6), method="adam", sharpness=fp.Sharpness(mu=0.1), progress=False)
 
 
+@pytest.mark.parametrize("space", SPACES)
+def test_rows_far_outside_the_model(space):
+    """Where linear arithmetic ends, likelihood and penalty of the weights are autograd's still."""
+    circuit = fp.structures.rat_spn(2, 1, 3, 4, 4).randomize(4)
+    X = np.array([[0.1, -0.3], [80.0, -90.0], [1.0, 0.5]])
+    made, evidence = learner(circuit, X, fp.Sharpness(mu=0.3, space=space))
+    numbers, likelihood, penalty = made.gradients(evidence, np.arange(3), value=True)
+    oracle = Autograd(circuit)
+    nll, expected = oracle.loss(X, space)
+    np.testing.assert_allclose(numbers, [-float(nll.detach()), float(expected.detach())], rtol=1e-9)
+    wanted, moved = oracle.gradient(nll), oracle.gradient(expected)
+    for i, g in by_node(made, likelihood).items():
+        np.testing.assert_allclose(g, wanted[i].numpy(), rtol=1e-8, atol=1e-9)
+    for i, g in by_node(made, penalty).items():
+        if not isinstance(circuit.nodes[i], fp.Input):
+            np.testing.assert_allclose(g, moved[i].numpy(), rtol=1e-8, atol=1e-9 * float(expected.detach()))
+    assert np.isfinite(penalty).all()
+
+
 def spiral(n=60, seed=0):
     return fp.data.manifold("spiral", n, seed)
 

@@ -1,7 +1,7 @@
 """Numbers that change while learning: a schedule maps progress, 0 at the first step and 1 after the last, to a number.
 
->>> linear(0.1, 0.0)(0.25)
-0.075
+>>> linear(0.1, 0.0)(0.5)
+0.05
 >>> stages({0.0: 0.1, 0.5: 0.01})(0.5)
 0.01
 """
