@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -264,3 +266,27 @@ def test_a_value_that_training_never_had(circuit, data):
     assert any("pseudocount" in note for note in result.notes)
     smoothed = fit(circuit, X, valid=V, step_size=1.0, pseudocount=0.1)
     assert np.isfinite(smoothed.history["valid_nll"]).all()
+
+
+def test_tensorboard(circuit, data, monkeypatch):
+    written = []
+
+    class Writer:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def add_scalar(self, name, value, epoch):
+            written.append((name, epoch))
+
+        def flush(self):
+            pass
+
+    stand_in = types.ModuleType("torch.utils.tensorboard")
+    stand_in.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
+    fit(circuit, data[0], epochs=2, callbacks=[fp.learning.TensorBoard("runs")])
+    assert {("train_nll", 1), ("train_nll", 2), ("seconds", 2)} <= set(written)
+    assert not any(name == "valid_nll" for name, _ in written)  # there is none
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(OptionError, match="install"):
+        fp.learning.TensorBoard("runs")
