@@ -109,8 +109,7 @@ def _from_kronecker(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, h
     other = P.child[P.steps[p, CHILD] + 1 - position]
     to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
-    # Entry (j, m) of the product, j being ours and m the other's, is at j * across + m * along.
-    across, along = (ko, 1) if position == 0 else (1, k)
+    zero, new = A.dtype.type(0), np.empty(k, A.dtype)
     start, end = (0, B.at[p, ADJOINT_ROWS]) if shared else (lo, hi)
     for i in range(start, end):
         b = np.int64(B.share[1, P.steps[p, SCOPE], i]) if shared else i
@@ -121,15 +120,29 @@ def _from_kronecker(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, h
         vo, moved = view(V, B, P, other)[ro], block_of(VT, B, P, other)[ro if shared else i]
         factor = power(total_shift(P, B, E, p, b))
         row, source, change = to[r], ap[i], tp[i]
+        # Entry (j, m) of the product, j being ours and m the other's, is at j * ko + m or at m * k + j: walk along memory.
+        if position == 0:
+            for j in range(k):
+                total = zero
+                if second:
+                    for m in range(ko):
+                        total += change[j * ko + m] * vo[m] + source[j * ko + m] * moved[m]
+                else:
+                    for m in range(ko):
+                        total += source[j * ko + m] * vo[m]
+                new[j] = total
+        else:
+            new[:] = 0
+            for m in range(ko):
+                x, y = vo[m], moved[m]
+                if second:
+                    for j in range(k):
+                        new[j] += change[m * k + j] * x + source[m * k + j] * y
+                else:
+                    for j in range(k):
+                        new[j] += source[m * k + j] * x
         for j in range(k):
-            total = 0.0
-            if second:
-                for m in range(ko):
-                    total += change[j * across + m * along] * vo[m] + source[j * across + m * along] * moved[m]
-            else:
-                for m in range(ko):
-                    total += source[j * across + m * along] * vo[m]
-            row[j] += total * factor
+            row[j] += new[j] * factor
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
