@@ -56,6 +56,9 @@ class Evaluator:
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
+        order = self.program.depth_first
+        one_phase = np.array([0, len(order)]), order
+        self._order = one_phase if self.n_threads == 1 else (self.program.task_ptr, self.program.task)
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._values = np.empty(0, dtype)
         self._adjoints = np.empty(0, dtype)
@@ -94,7 +97,7 @@ class Evaluator:
         self._values = _grown(self._values, plan.n_values)
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         rows_of = plan.batch.at[:, columns.ROWS]
-        work = Items(*items.upward(self.program.task_ptr, self.program.task, rows_of, self._cost, self.n_threads))
+        work = Items(*items.upward(*self._order, rows_of, self._cost, self.n_threads))
         run(
             passes.forward, self.n_threads,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
@@ -128,7 +131,7 @@ class Evaluator:
         owners = self.program.owners
         work = Items(
             *items.downward(
-                self._steps, self.program.task_ptr, self.program.task, plan.batch.at[:, columns.ADJOINT_ROWS], self._cost,
+                self._steps, *self._order, plan.batch.at[:, columns.ADJOINT_ROWS], self._cost,
                 len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1, self.n_threads,
             )
         )  # fmt: skip

@@ -44,7 +44,7 @@ class Evidence:
 
     def __init__(self, program: Program, X: Array, *, share: bool = True) -> None:
         self.program = program
-        self.X = X
+        self.X = np.ascontiguousarray(X, np.float64)
         self.share = share
         n_rows, n_scopes = len(X), len(program.scopes)
         self._part_ptr = np.cumsum([0] + [len(parts) for parts in program.scopes]).astype(np.int64)
@@ -63,6 +63,7 @@ class Evidence:
 
     def plan(self, rows: NDArray[np.int64]) -> Plan:
         """Plan the evaluation of some rows."""
+        rows = np.ascontiguousarray(rows, np.int64)  # kernels are compiled for exactly this
         n_scopes = len(self.program.scopes)
         share = np.empty((2, n_scopes, len(rows)), np.int32)
         count = np.empty(n_scopes, np.int64)

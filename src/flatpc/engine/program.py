@@ -65,6 +65,8 @@ class Program:
     """Per level: its range of `task`. Level l uses only steps of lower levels."""
     task: Ints
     """Steps in the order of evaluation, inlined products left out."""
+    depth_first: Ints
+    """The same steps, each shortly after what it needs: the order for one thread, in which values are still in cache."""
     step_of: Ints
     """Node index -> step."""
     scopes: tuple[tuple[int, ...], ...]
@@ -135,8 +137,10 @@ class _Compiler:
         if max(n_weights, n_inputs) > LARGEST:
             raise StructureError(f"The circuit has {n_weights:,} weights; the numba engine takes up to {LARGEST:,}.")
         structure, owners, task_ptr, task = self._flat(weight_blocks, input_blocks)
-        scopes = tuple(self.scope_parts)
-        return Program(structure, owners, task_ptr, task, step_of, scopes, weight_blocks, input_blocks, n_weights, n_inputs)
+        depth_first, scopes = self._depth_first(task), tuple(self.scope_parts)
+        return Program(
+            structure, owners, task_ptr, task, depth_first, step_of, scopes, weight_blocks, input_blocks, n_weights, n_inputs
+        )  # fmt: skip
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
@@ -283,6 +287,26 @@ class _Compiler:
         task = np.flatnonzero(shown)
         task = task[np.argsort(level[task], kind="stable")]
         return _pointers(np.bincount(level[task])), task
+
+    def _depth_first(self, task: Ints) -> Ints:
+        """Steps in the order in which a walk from the root leaves them; steps that the root doesn't use come last."""
+        shown = np.zeros(len(self.kind), bool)
+        shown[task] = True
+        entered = np.zeros(len(self.kind), bool)
+        order: list[int] = []
+        for root in (len(self.kind) - 1, *range(len(self.kind))):
+            stack = [] if entered[root] else [root]
+            while stack:
+                s = stack[-1]
+                if entered[s]:
+                    stack.pop()
+                    if shown[s]:
+                        shown[s] = False
+                        order.append(s)
+                    continue
+                entered[s] = True
+                stack.extend(c for c in reversed(self.children[s]) if not entered[c])
+        return np.array(order, np.int64)
 
 
 def _pointers(counts: list[int] | Ints) -> Ints:

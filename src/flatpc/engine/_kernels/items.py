@@ -59,7 +59,10 @@ def upward(task_ptr, task, rows_of, cost_of, n_threads):
 
 @njit(cache=True, boundscheck=False)
 def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_blocks, n_threads):
-    """Levels from the top, each followed by the weights of its sums with many rows; inputs and shared weights at the end."""
+    """Levels from the top, each followed by the weights of its sums with many rows; inputs and shared weights at the end.
+
+    One thread needs no phases: there, a sum's weights follow the sum.
+    """
     total = n_input_blocks + n_weight_blocks
     for i in range(len(task)):
         s = task[i]
@@ -73,15 +76,16 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
     n, phase = 0, 0
     for level in range(n_levels - 1, -1, -1):
         load[:] = 0
-        for i in range(task_ptr[level], task_ptr[level + 1]):
-            n = _cut(item, n, DESCEND, task[i], rows_of[task[i]], ROWS_PER_ITEM, cost_of[task[i]], load)
-        ptr[phase + 1] = n
-        load[:] = 0
-        for i in range(task_ptr[level], task_ptr[level + 1]):
+        for i in range(task_ptr[level + 1] - 1, task_ptr[level] - 1, -1):
             s = task[i]
-            if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
-                cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
-                n = _cut(item, n, WEIGHTS, s, steps[s, WIDTH], UNITS_PER_ITEM, cost, load)
+            n = _cut(item, n, DESCEND, s, rows_of[s], ROWS_PER_ITEM, cost_of[s], load)
+            if n_threads == 1:
+                n = _cut_weights(item, n, steps, s, rows_of, cost_of, load)
+        ptr[phase + 1] = n
+        if n_threads > 1:
+            load[:] = 0
+            for i in range(task_ptr[level], task_ptr[level + 1]):
+                n = _cut_weights(item, n, steps, task[i], rows_of, cost_of, load)
         ptr[phase + 2] = n
         phase += 2
     for block in range(n_input_blocks):
@@ -90,6 +94,15 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
         n = _cut(item, n, WEIGHT_BLOCK, block, 1, 1, 1.0, load)
     ptr[phase + 1] = n
     return ptr, item
+
+
+@njit(cache=True, boundscheck=False)
+def _cut_weights(item, n, steps, s, rows_of, cost_of, load):
+    """The weights of a sum with many rows, a few units at a time."""
+    if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
+        cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
+        n = _cut(item, n, WEIGHTS, s, steps[s, WIDTH], UNITS_PER_ITEM, cost, load)
+    return n
 
 
 @njit(cache=True, boundscheck=False)

@@ -91,12 +91,14 @@ def backward(P, B, items, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST
     """Fill A, and unless mode is ADJOINTS deal with weights and inputs as well."""
     for phase in range(len(items.ptr) - 1):
         first, last = items.ptr[phase], items.ptr[phase + 1]
-        if first == last or (mode == ADJOINTS and items.item[first, 0] != DESCEND):
+        if first == last:
             continue
         for i in range(first, last):
             if items.item[i, 4] != t:
                 continue
             what, s, lo, hi = items.item[i, 0], items.item[i, 1], items.item[i, 2], items.item[i, 3]
+            if mode == ADJOINTS and what != DESCEND:
+                continue
             if what == DESCEND:
                 pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi)
                 if P.steps[s, KIND] == DENSE_SUM:
