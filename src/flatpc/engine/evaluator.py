@@ -97,7 +97,7 @@ class Evaluator:
         self._values = _grown(self._values, plan.n_values)
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         rows_of = plan.batch.at[:, columns.ROWS]
-        work = Items(*items.upward(*self._order, rows_of, self._cost, self.n_threads))
+        work = Items(*items.upward(self._order[0], self._order[1], rows_of, self._cost, self.n_threads))
         run(
             passes.forward, self.n_threads,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
@@ -131,7 +131,7 @@ class Evaluator:
         owners = self.program.owners
         work = Items(
             *items.downward(
-                self._steps, *self._order, plan.batch.at[:, columns.ADJOINT_ROWS], self._cost,
+                self._steps, self._order[0], self._order[1], plan.batch.at[:, columns.ADJOINT_ROWS], self._cost,
                 len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1, self.n_threads,
             )
         )  # fmt: skip
