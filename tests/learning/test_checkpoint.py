@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
 
 import flatpc as fp
@@ -133,6 +134,8 @@ def _spawn(name, epochs, path, n_threads):
         sys.stdout.flush()
         child = os.fork()
     if child == 0:
+        # OpenMP threads don't survive a fork, and torch would wait for them for ever.
+        torch.set_num_threads(1)
         try:
             run(name, epochs=epochs, checkpoint=path, n_threads=n_threads)
         except BaseException:
