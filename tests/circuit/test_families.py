@@ -5,6 +5,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import flatpc as fp
+from flatpc.engine.contract import get_engine
 from flatpc.errors import OptionError, ParameterError, SupportError
 
 # One case for each family: parameters of three units, and scipy's frozen distribution of each unit.
@@ -376,3 +377,13 @@ def test_families_by_name():
 def test_options_out_of_range(make, message):
     with pytest.raises(OptionError, match=message):
         make()
+
+
+def test_counts_beyond_all_factorials_have_density_zero_not_nan():
+    log_density = fp.Poisson().log_density({"rate": np.array([0.5, 20.0])}, np.array([1e308, 3.0]))
+    assert np.isneginf(log_density[0]).all()
+    assert np.isfinite(log_density[1]).all()
+    circuit = fp.Circuit([fp.Input(0, fp.Poisson(), 2), fp.Sum((0,))], {0: {"rate": [0.5, 20.0]}, 1: [[0.5, 0.5]]})
+    for engine in ("numba", "torch"):
+        assert np.isneginf(circuit.log_prob([[1e308]], engine=engine)).all()
+        assert not any(np.isnan(value).any() for value in get_engine(engine).unit_values(circuit, np.array([[1e308]])))

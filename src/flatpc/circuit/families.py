@@ -14,6 +14,7 @@ float64 with the unit on the first axis. Every family gives
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ SIMPLEX_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(ABC):
     """What every family has. `names` are its parameters, `learnable` whether EM changes them."""
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -47,35 +48,35 @@ class Family:
     def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(self.names, (width,))
 
+    @abstractmethod
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Raise `ParameterError` unless every value is in range."""
-        raise NotImplementedError
 
+    @abstractmethod
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """Random parameters; `spread` is the name of the scheme that draws points of a simplex."""
-        raise NotImplementedError
 
-    def log_density(self, parameters: Parameters, x: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def log_density(self, parameters: Parameters, x: Array) -> Array: ...
 
-    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
-        raise NotImplementedError
+    @abstractmethod
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics: ...
 
-    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
-        raise NotImplementedError
+    @abstractmethod
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]: ...
 
-    def mode(self, parameters: Parameters) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def mode(self, parameters: Parameters) -> Array: ...
 
-    def mean(self, parameters: Parameters) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def mean(self, parameters: Parameters) -> Array: ...
 
-    def variance(self, parameters: Parameters) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def variance(self, parameters: Parameters) -> Array: ...
 
+    @abstractmethod
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """One value for each entry of `units`, drawn from that unit's density."""
-        raise NotImplementedError
 
     def check(self, x: Array, column: str) -> None:
         """Raise `SupportError` for the first finite value outside the support."""
@@ -87,11 +88,11 @@ class Family:
                 f"Recode the column or use another family."
             )
 
-    def _outside(self, x: Array) -> NDArray[np.bool_]:
-        raise NotImplementedError
+    @abstractmethod
+    def _outside(self, x: Array) -> NDArray[np.bool_]: ...
 
-    def _support(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _support(self) -> str: ...
 
 
 def _masked(x: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -120,8 +121,8 @@ def _ratio(numerator: Array, denominator: Array, otherwise: Array) -> Array:
 class _Finite(Family):
     """A family over 0, ..., n-1, seen as a table of probabilities `[K, n]`."""
 
-    def table(self, parameters: Parameters) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def table(self, parameters: Parameters) -> Array: ...
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         value, seen = _masked(x)
@@ -401,7 +402,10 @@ class Poisson(Family):
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         value, seen = _masked(x)
         rate, k = parameters["rate"], value[:, None]
-        return np.where(seen[:, None], xlogy(k, rate) - rate - gammaln(k + 1), 0.0)
+        log_factorial = gammaln(k + 1)
+        possible = np.isfinite(log_factorial)  # beyond all doubles for counts near 1e308
+        log_density = xlogy(np.where(possible, k, 0.0), rate) - rate - np.where(possible, log_factorial, np.inf)
+        return np.where(seen[:, None], log_density, 0.0)
 
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
         return _count_and_sum(x, flow)

@@ -79,7 +79,8 @@ def log_density(formula, n, x, a, b):
         if x < n:
             out += (n - x) * math.log1p(-a) if a < 1 else -np.inf
         return out
-    return x * math.log(a) - a - math.lgamma(x + 1.0)
+    log_factorial = math.lgamma(x + 1.0)
+    return x * math.log(a) - a - log_factorial if log_factorial < np.inf else -np.inf
 
 
 @njit(cache=True, boundscheck=False)
