@@ -1,7 +1,9 @@
-"""The twenty binary benchmarks of density estimation, from the folder named by `FLATPC_DATA`.
+"""The binary benchmarks of density estimation by name, from a folder of the user's or from their public repository.
 
-The folder holds `debd/<name>.npz` with `train`, `valid` and `test`, rows packed eight variables to a byte, and `num_vars`; and
-`debd/manifest.json` with a SHA-256 of every unpacked split, against which what is read is checked.
+A benchmark is one file `<folder>/<name>.npz` with `train`, `valid` and `test`, rows packed eight variables to a byte, and
+`num_vars`. It is looked for in the folder that is passed; else in the one named by the environment variable `FLATPC_DATA`; and if
+there is none, in the user's cache, where it is put by a download (`flatpc.data.download`). Wherever it comes from, its rows are
+checked against the SHA-256 digests in `digests.json`.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,36 +27,105 @@ DEBD = (
     "nltcs", "msnbc", "kdd", "plants", "baudio", "jester", "bnetflix", "accidents", "tretail", "pumsb_star",
     "dna", "kosarek", "msweb", "book", "tmovie", "cwebkb", "cr52", "c20ng", "bbc", "ad",
 )  # fmt: skip
+"""The twenty sets that papers compare on."""
+DEBD_EXTRA = ("mushrooms", "ocr_letters", "nips", "moviereview", "voting")
+"""Five more, published beside them."""
+SPLITS = ("train", "valid", "test")
+
+Bits = NDArray[np.uint8]
 
 
-def load_debd(name: str, folder: str | os.PathLike[str] | None = None) -> Splits:
-    """The splits of one benchmark; `folder` defaults to the environment variable `FLATPC_DATA`."""
-    if name not in DEBD:
-        raise OptionError(f"Unknown benchmark {name!r}; choose one of {', '.join(DEBD)}.")
+@dataclass(frozen=True)
+class Benchmark:
+    """What is known of one set without having it."""
+
+    name: str
+    folder: str
+    """`debd` or `debd_extra`: where its file lies, below the folder that holds the data."""
+    n_variables: int
+    rows: dict[str, int]
+    """Of each split."""
+    sha256: dict[str, str]
+    """Of each split's rows, one byte for each value."""
+    text_sha256: dict[str, str]
+    """Of each split's public original, comma-separated text."""
+
+    def file(self, home: Path) -> Path:
+        """Where its packed rows lie below `home`."""
+        return home / self.folder / f"{self.name}.npz"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All benchmarks, and the address of their originals."""
+
+    url: str
+    """Of the folder `datasets/`; an original is `<url>/<name>/<name>.<split>.data`."""
+    sets: dict[str, Benchmark]
+
+
+@cache
+def registry() -> Registry:
+    """The benchmarks as `digests.json` lists them."""
+    read = json.loads(resources.files("flatpc.data").joinpath("digests.json").read_text())
+    url = f"https://raw.githubusercontent.com/{read['repository']}/{read['commit']}/datasets"
+    return Registry(url, {name: Benchmark(name, **known) for name, known in read["sets"].items()})
+
+
+def load_debd(name: str, folder: str | os.PathLike[str] | None = None, *, download: bool = True) -> Splits:
+    """The splits of one benchmark, checked bit by bit.
+
+    Parameters
+    ----------
+    name
+        One of `DEBD` or `DEBD_EXTRA`.
+    folder
+        What holds `debd/<name>.npz`; unless given, the environment variable `FLATPC_DATA`. With neither, the set is downloaded
+        once and kept in the user's cache (the environment variable `FLATPC_CACHE` moves it).
+    download
+        False never goes to the network.
+    """
+    known = registry().sets
+    if name not in known:
+        raise OptionError(f"Unknown benchmark {name!r}; choose one of {', '.join(known)}.")
+    benchmark = known[name]
     found = folder or os.environ.get("FLATPC_DATA")
-    if not found:
-        raise DataError("Set FLATPC_DATA to the folder that holds the benchmarks, or pass folder=...")
-    home = Path(found) / "debd"
-    path = home / f"{name}.npz"
-    if not path.is_file():
-        raise DataError(f"There is no {path}; set FLATPC_DATA to the folder above debd/.")
-    digests = _digests(home / "manifest.json", name)
-    with np.load(path, allow_pickle=False) as file:
-        n_variables = int(file["num_vars"])
-        splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in ("train", "valid", "test")}
-    for split, rows in splits.items():
-        if hashlib.sha256(_bytes(rows)).hexdigest() != digests.get(split):
-            raise DataError(f"{path}: the {split} rows are not those of the manifest; the file is damaged, fetch it again.")
-    return Splits(name, *(splits[split].astype(np.float64) for split in ("train", "valid", "test")))
+    if found:
+        path = benchmark.file(Path(found))
+        if not path.is_file():
+            raise DataError(
+                f"There is no {path}. FLATPC_DATA (or folder=...) names the folder above {benchmark.folder}/; "
+                f"unset it to download {name}."
+            )
+    else:
+        from flatpc.data.download import cache_folder, fetch
+
+        path = benchmark.file(cache_folder())
+        if not path.is_file():
+            if not download:
+                raise DataError(f"{name} is not on this machine; allow the download, or set FLATPC_DATA to a folder that has it.")
+            fetch(benchmark, registry().url, path)
+    splits = read_packed(path, benchmark)
+    return Splits(name, *(splits[split].astype(np.float64) for split in SPLITS))
 
 
-def _digests(manifest: Path, name: str) -> dict[str, str]:
+def is_local(benchmark: Benchmark) -> bool:
+    """Whether `load_debd` would find the set without a download."""
+    from flatpc.data.download import cache_folder
+
+    found = os.environ.get("FLATPC_DATA")
+    return benchmark.file(Path(found) if found else cache_folder()).is_file()
+
+
+def read_packed(path: Path, benchmark: Benchmark) -> dict[str, Bits]:
+    """The rows of every split, or an error if they are not the benchmark's."""
     try:
-        read: dict[str, Any] = json.loads(manifest.read_text())
-        return dict(read["datasets"][name]["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(f"{manifest} has no checksums of {name}; fetch the data again.") from None
-
-
-def _bytes(rows: NDArray[np.uint8]) -> bytes:
-    return np.ascontiguousarray(rows).tobytes()
+        with np.load(path, allow_pickle=False) as file:
+            n_variables = int(file["num_vars"])
+            splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in SPLITS}
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} can't be read ({error}); delete it and fetch it again.") from None
+    for split, rows in splits.items():
+        if hashlib.sha256(rows.tobytes()).hexdigest() != benchmark.sha256[split]:
+            raise DataError(f"{path}: the {split} rows are not those of {benchmark.name}; delete the file and fetch it again.")
+    return splits
