@@ -1,7 +1,8 @@
 """Mutual information of all pairs of discrete variables, from one matrix product.
 
 With one-hot rows `O [N, S]`, one column for each value of each variable, `Oᵀ O` counts how often any two values occur
-together. A missing value is a row of zeros, so each pair of variables is counted over the rows that have both.
+together. A missing value is a row of zeros, so each pair of variables is counted over the rows that have both. Numbers are
+sorted into bins first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from flatpc.circuit.families import Bernoulli, Categorical, Family
 from flatpc.errors import DataError
 
 Array = NDArray[np.float64]
@@ -20,6 +22,31 @@ Array = NDArray[np.float64]
 _BLOCK = 1 << 22
 # Past this many values over all variables the table of pairs outgrows 4 GiB.
 _MAX_VALUES = 1 << 15
+
+
+def binned(X: Array, families: Sequence[Family]) -> tuple[Array, list[int]]:
+    """Codes 0, 1, ... for every column, and how many there are: Bernoulli and Categorical values as they are, others in bins.
+
+    Bins hold about equally many rows, and are so few that a pair of columns has about five rows in each of its cells: two at
+    the least, eight at the most.
+
+    >>> from flatpc import Gaussian
+    >>> codes, sizes = binned(np.arange(80.0)[:, None], [Gaussian()])
+    >>> sizes, np.bincount(codes[:, 0].astype(int)).tolist()
+    ([4], [20, 20, 20, 20])
+    """
+    codes, sizes = X.copy(), []
+    n_bins = min(max(int(np.sqrt(len(X) / 5)), 2), 8)
+    for v, family in enumerate(families):
+        if isinstance(family, Bernoulli | Categorical):
+            sizes.append(family.n_categories)
+            continue
+        seen = ~np.isnan(X[:, v])
+        # Borders that coincide are one: a value that many rows share makes a wide bin.
+        borders = np.unique(np.quantile(X[seen, v], np.arange(1, n_bins) / n_bins, method="higher"))
+        codes[seen, v] = np.searchsorted(borders, X[seen, v], side="right")
+        sizes.append(len(borders) + 1)
+    return codes, sizes
 
 
 class PairCounts:
@@ -34,9 +61,10 @@ class PairCounts:
 
     `smoothing` in the methods is a number of further rows, spread evenly over the joint values of each pair. It
     leaves the marginals of a pair consistent: summing out one variable is smoothing the other with the same number.
+    `weights [N]` count every row so many times; counts are then rounded to float32.
     """
 
-    def __init__(self, X: Array, sizes: Sequence[int]) -> None:
+    def __init__(self, X: Array, sizes: Sequence[int], weights: Array | None = None) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.start = np.concatenate([[0], np.cumsum(self.sizes)])
         total = int(self.start[-1])
@@ -53,7 +81,17 @@ class PairCounts:
             row, variable = np.nonzero(~np.isnan(block))
             one_hot = np.zeros((len(block), total), dtype=np.float32)
             one_hot[row, self.start[variable] + block[row, variable].astype(np.int64)] = 1
-            self.table += one_hot.T @ one_hot
+            counted = one_hot if weights is None else one_hot * weights[first : first + step, None].astype(np.float32)
+            self.table += one_hot.T @ counted
+
+    def shrunk(self, whole: PairCounts, n_rows: float) -> PairCounts:
+        """These counts and those of `n_rows` further rows, in which all pairs are as common as in `whole` and one even row."""
+        new = object.__new__(PairCounts)
+        new.sizes, new.start = self.sizes, self.start
+        per_value = 1 / np.repeat(self.sizes, self.sizes).astype(np.float32)
+        total = float(whole.table.diagonal()[: self.start[1]].sum()) + 1
+        new.table = self.table + np.float32(n_rows / total) * (whole.table + np.outer(per_value, per_value))
+        return new
 
     def joint(self, u: int, v: int, smoothing: float = 0.0) -> Array:
         """Counts `[values of u, values of v]` of the pair."""
