@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +20,10 @@ from flatpc.learning.checkpoint import fingerprint
 from flatpc.learning.distributed import Workers, connect
 from flatpc.learning.em import EM
 from flatpc.learning.history import History
+from flatpc.learning.laplace import check_count
 from flatpc.learning.loop import Callback, Learner, Loop, Plan
 from flatpc.learning.notes import notes_on
+from flatpc.learning.regularizers import Regularizers
 from flatpc.learning.schedules import Schedule, as_schedule, check_range
 from flatpc.learning.sharpness import Sharpness
 from flatpc.structures.options import whole_number
@@ -62,8 +64,8 @@ def fit(
     pseudocount: float = 0.0,
     input_pseudocount: float | None = None,
     sharpness: Sharpness | None = None,
+    regularizer: Any = None,
     clip: float | None = None,
-    rival: Any = None,
     seed: int = 0,
     early_stopping: int | None = None,
     time_budget: float | None = None,
@@ -103,10 +105,11 @@ def fit(
         data set. Inputs take the same as sums unless told otherwise.
     sharpness
         A penalty on the curvature; None learns plainly.
+    regularizer
+        One of `fp.learning.regularizers.NAMES`, by name or with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a
+        list of those that go together. `fp.Sharpness` can be among them.
     clip
         Gradient learning: the largest norm of a gradient; None leaves gradients as they are.
-    rival
-        Gradient learning: `fp.learning.SAM(rho)` or `fp.learning.ASAM(rho)`.
     seed
         Of the order of rows.
     early_stopping
@@ -150,7 +153,8 @@ def fit(
     evaluator = Evaluator(circuit, check_dtype(dtype), n_threads)
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
-        "input_pseudocount": input_pseudocount, "sharpness": sharpness, "clip": clip, "rival": rival, "seed": seed,
+        "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
+        "seed": seed,
         "early_stopping": patience, "dtype": dtype, "processes": workers.n,
     }  # fmt: skip
     learner = _learner(evaluator, rows, judges is not None, workers, options)
@@ -175,35 +179,47 @@ def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float6
 
 
 def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, workers: Workers, options: dict[str, Any]) -> Learner:
-    method, sharpness = options["method"], options["sharpness"]
+    method = options["method"]
     step_size = as_schedule(options["step_size"])
-    if sharpness is not None:
-        if not isinstance(sharpness, Sharpness):
-            raise OptionError(f"sharpness={sharpness!r}; give fp.Sharpness(...), such as fp.Sharpness(mu={sharpness!r}).")
-        sharpness.check_method(method)
-        if sharpness.mu == "adaptive" and not judged:
-            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
+    chosen = _regularizers(options, judged)
     if method == "em":
-        for name in ("clip", "rival"):
-            if options[name] is not None:
-                raise OptionError(f"{name} is for gradient learning; leave it out with method='em'.")
+        if options["clip"] is not None:
+            raise OptionError("clip is for gradient learning; leave it out with method='em'.")
         check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
-        pseudocount = _count("pseudocount", options["pseudocount"])
-        given = options["input_pseudocount"]
         return EM(
-            evaluator, len(rows), step_size=step_size, pseudocount=pseudocount,
-            input_pseudocount=pseudocount if given is None else _count("input_pseudocount", given),
-            sharpness=sharpness, workers=workers,
+            evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
+            input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers,
         )  # fmt: skip
-    if options["pseudocount"] or options["input_pseudocount"]:
-        raise OptionError(f"pseudocount is for method='em'; leave it out with method={method!r}.")
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
     from flatpc.learning.gradient import Gradient
 
-    return Gradient(evaluator, method, step_size, sharpness, options["clip"], options["rival"], workers)
+    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers)
 
 
-def _count(name: str, value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise OptionError(f"{name}={value}; it counts rows, so it is 0 or a positive number.")
-    return value
+def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
+    """All regularisers of a run, those that have an option of their own included."""
+    method, sharpness = options["method"], options["sharpness"]
+    chosen = Regularizers.read(options["regularizer"], method)
+    if sharpness is not None:
+        if not isinstance(sharpness, Sharpness):
+            raise OptionError(f"sharpness={sharpness!r}; give fp.Sharpness(...), such as fp.Sharpness(mu={sharpness!r}).")
+        if chosen.sharpness is not None:
+            raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
+        chosen = chosen.add(sharpness)
+    if chosen.sharpness is not None:
+        chosen.sharpness.check_method(method)
+        if chosen.sharpness.mu == "adaptive" and not judged:
+            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
+    return _with_counts(chosen, method, options["pseudocount"], options["input_pseudocount"])
+
+
+def _with_counts(chosen: Regularizers, method: str, pseudocount: float, inputs: float | None) -> Regularizers:
+    check_count("pseudocount", pseudocount)
+    inputs = pseudocount if inputs is None else check_count("input_pseudocount", inputs)
+    if not (pseudocount or inputs):
+        return chosen
+    if method != "em":
+        raise OptionError(f"pseudocount is for method='em'; leave it out with method={method!r}.")
+    if chosen.pseudocount or chosen.input_pseudocount:
+        raise OptionError("Pseudocounts are given twice, by pseudocount= and by Laplace; leave one out.")
+    return replace(chosen, pseudocount=pseudocount, input_pseudocount=inputs)
