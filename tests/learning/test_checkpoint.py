@@ -27,7 +27,7 @@ RUNS = {
     "em": (CIRCUIT, X, {"batch_size": 25, "sharpness": fp.Sharpness(mu=0.3), "valid": V}),
     "em float32": (CIRCUIT, X, {"batch_size": 25, "dtype": "float32", "pseudocount": 0.1}),
     "adam": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "sharpness": fp.Sharpness(mu="adaptive"), "valid": Y[:20]}),
-    "sgd": (GAUSSIAN, Y, {"method": "sgd", "batch_size": 25, "step_size": 0.01, "clip": 1.0, "rival": fp.learning.SAM()}),
+    "sgd": (GAUSSIAN, Y, {"method": "sgd", "batch_size": 25, "step_size": 0.01, "clip": 1.0, "regularizer": fp.learning.SAM()}),
 }
 
 

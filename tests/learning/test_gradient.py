@@ -1,4 +1,4 @@
-"""Gradient learning: loss and gradients equal autograd's on the torch engine; rivals, clipping, adaptive μ, divergence."""
+"""Gradient learning: loss and gradients equal autograd's on the torch engine; SAM, clipping, adaptive μ, divergence."""
 
 import math
 
@@ -226,14 +226,14 @@ def test_one_sgd_step_by_hand():
         np.testing.assert_allclose(made.z.numpy() - before, step, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("rival", [SAM(0.3), ASAM(0.3)])
-def test_rivals_take_the_gradient_uphill(rival):
+@pytest.mark.parametrize("ascent", [SAM(0.3), ASAM(0.3)])
+def test_sam_takes_the_gradient_uphill(ascent):
     circuit = fp.structures.rat_spn(2, 1, 2, 3, 3)
     X = spiral(20)
-    made, evidence = learner(circuit, X, method="sgd", rival=rival)
+    made, evidence = learner(circuit, X, method="sgd", ascent=ascent)
     z = made.z.numpy().copy()
     _, g, _ = made.gradients(evidence, np.arange(20))
-    size = np.abs(z) + 0.01 if isinstance(rival, ASAM) else 1.0
+    size = np.abs(z) + 0.01 if isinstance(ascent, ASAM) else 1.0
     uphill = 0.3 * size**2 * g / np.linalg.norm(size * g)
     other, _ = learner(circuit, X)
     other.unconstrained.write(z + uphill)

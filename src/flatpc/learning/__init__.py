@@ -2,8 +2,9 @@
 
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.history import History, degree_of_overfitting
+from flatpc.learning.laplace import Laplace
 from flatpc.learning.notes import LearningWarning
-from flatpc.learning.rivals import ASAM, SAM
+from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.schedules import cosine, linear, stages
 from flatpc.learning.selection import Candidate, Selection, select
 from flatpc.learning.sharpness import Sharpness
@@ -15,6 +16,7 @@ __all__ = [
     "Candidate",
     "Fit",
     "History",
+    "Laplace",
     "LearningWarning",
     "Selection",
     "Sharpness",

@@ -16,10 +16,11 @@ from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import DataError, OptionError
 from flatpc.learning import model
+from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
 from flatpc.learning.loop import Diverged
 from flatpc.learning.penalty import Gradients, Penalised
-from flatpc.learning.rivals import ASAM, SAM
+from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.schedules import Schedule
 from flatpc.learning.sharpness import Sharpness
 from flatpc.learning.unconstrained import Unconstrained
@@ -42,17 +43,18 @@ class Gradient:
         step_size: Schedule,
         sharpness: Sharpness | None = None,
         clip: float | None = None,
-        rival: SAM | ASAM | None = None,
+        ascent: SAM | ASAM | None = None,
         workers: Workers | None = None,
+        collect: Collect | None = None,
+        unconstrained: Unconstrained | None = None,
     ) -> None:
         if clip is not None and not clip > 0:
             raise OptionError(f"clip={clip}; it is the largest norm of a gradient, a positive number, or None.")
-        if rival is not None and not isinstance(rival, SAM | ASAM):
-            raise OptionError(f"rival={rival!r}; give fp.learning.SAM(rho) or fp.learning.ASAM(rho).")
         self.evaluator = evaluator
-        self.step_size, self.sharpness, self.clip, self.rival = step_size, sharpness, clip, rival
+        self.step_size, self.sharpness, self.clip, self.ascent = step_size, sharpness, clip, ascent
         self.workers = workers or Workers()
-        self.unconstrained = Unconstrained(evaluator)
+        self.collect = collect or Plain(evaluator)
+        self.unconstrained = unconstrained or Unconstrained(evaluator)
         self.z = torch.from_numpy(self.unconstrained.read())
         self.unconstrained.write(self.z.numpy())
         self._optimizer = _optimizer(method, self.z, step_size(0.0))
@@ -82,7 +84,7 @@ class Gradient:
         if self._penalised is not None:
             found = self._penalised.gradients(evidence, mine, value=value)
         else:
-            log_prob, weights, inputs = self.evaluator.statistics(evidence, mine)
+            log_prob, weights, inputs = self.collect.statistics(evidence, mine)
             found = Gradients(np.array([log_prob.sum(), 0.0]), weights, inputs, weights[:0], inputs[:0])
         self.workers.add(*found.arrays)
         return found
@@ -118,9 +120,9 @@ class Gradient:
         """One step; the mean log-likelihood of the rows before it."""
         log_likelihood, gradient = self._objective(evidence, rows, progress)
         self._check(log_likelihood, gradient)
-        if self.rival is not None:
+        if self.ascent is not None:
             here = self.z.numpy().copy()
-            self._move_to(here + self.rival.offset(here, gradient))
+            self._move_to(here + self.ascent.offset(here, gradient))
             _, gradient = self._objective(evidence, rows, progress)
             self._move_to(here)
         norm = float(np.linalg.norm(gradient))
@@ -169,7 +171,7 @@ class Gradient:
 
     def state(self) -> model.Parameters:
         """All that a later run needs to go on from here."""
-        out = {"z": self.z.numpy().copy(), "numbers": np.array([self.mu, self._limit])}
+        out = {"z": self.z.numpy().copy(), "numbers": np.array([self.mu, self._limit, self.collect.draws])}
         for name, value in self._optimizer.state.get(self.z, {}).items():
             if value is not None:
                 out[f"optimizer.{name}"] = value.numpy().copy()
@@ -178,7 +180,8 @@ class Gradient:
     def restore(self, state: model.Parameters) -> None:
         """Go on from a state."""
         self._move_to(state["z"])
-        self.mu, self._limit = (float(x) for x in state["numbers"])
+        self.mu, self._limit = (float(x) for x in state["numbers"][:2])
+        self.collect.draws = int(state["numbers"][2])
         self._epoch[:] = 0.0
         moments = {name.removeprefix("optimizer."): array for name, array in state.items() if name.startswith("optimizer.")}
         self._optimizer.state.clear()

@@ -1,4 +1,4 @@
-"""Rivals of the exact penalty: gradients taken a step uphill, where a sharp minimum is already steep.
+"""SAM and ASAM: gradients taken a step uphill, where a sharp minimum is already steep.
 
 SAM (Foret et al., 2021):   e = ρ g / ‖g‖
 ASAM (Kwon et al., 2021):   e = ρ T² g / ‖T g‖,   T = |z| + η

@@ -1,0 +1,36 @@
+"""The E-step: what is added up over the rows of a batch. Some regularisers put one of their own in its place."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Collect(Protocol):
+    """Adds up flows over rows."""
+
+    draws: int
+    """How often it has drawn at random; with the seed, all that later draws depend on."""
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[Array, Any, Array]:
+        """As `Evaluator.statistics`: log-likelihoods, gradients of all weights and statistics of all inputs."""
+
+
+class Plain:
+    """The evaluator's own flows."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.draws = 0
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[Array, Any, Array]:
+        """Flows of the rows as they are."""
+        return self.evaluator.statistics(evidence, rows)

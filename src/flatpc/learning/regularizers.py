@@ -1,0 +1,102 @@
+"""`regularizer=`: which ones there are, and which go together.
+
+A regulariser has its say in one place of a step. Two of one place would overrule each other and are refused.
+
+| place | regularisers |
+|---|---|
+| counts | `Laplace` |
+| the M-step's equation, or the gradient's penalty | `Sharpness` |
+| the point at which a gradient is taken | `SAM`, `ASAM` |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flatpc.errors import OptionError
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.sam import ASAM, SAM
+from flatpc.learning.sharpness import Sharpness
+
+NAMES: dict[str, type[Any]] = {
+    "asam": ASAM,
+    "laplace": Laplace,
+    "sam": SAM,
+    "sharpness": Sharpness,
+}
+GRADIENT_ONLY = (SAM, ASAM)
+EM_ONLY = (Laplace,)
+
+Regularizer = Laplace | Sharpness | SAM | ASAM
+
+
+@dataclass(frozen=True)
+class Regularizers:
+    """Regularisers by their place in a step."""
+
+    pseudocount: float = 0.0
+    input_pseudocount: float = 0.0
+    sharpness: Sharpness | None = None
+    ascent: SAM | ASAM | None = None
+    parts: tuple[Regularizer, ...] = ()
+
+    @classmethod
+    def read(cls, given: Any, method: str) -> Regularizers:
+        """What a user gave: None, a name, a regulariser, or several of them; checked against each other and the method."""
+        several = given if isinstance(given, list | tuple) else () if given is None else (given,)
+        out = cls()
+        for part in several:
+            out = out.add(_one(part, method))
+        return out
+
+    def add(self, part: Regularizer) -> Regularizers:
+        """With one more; an error if it doesn't go with those that are there."""
+        for other in self.parts:
+            _check_pair(other, part)
+        return replace(self._placed(part), parts=(*self.parts, part))
+
+    def _placed(self, part: Regularizer) -> Regularizers:
+        if isinstance(part, Laplace):
+            return replace(
+                self,
+                pseudocount=self.pseudocount + part.of_sums,
+                input_pseudocount=self.input_pseudocount + part.of_inputs,
+            )
+        if isinstance(part, Sharpness):
+            return replace(self, sharpness=part)
+        return replace(self, ascent=part)
+
+
+def _one(part: Any, method: str) -> Regularizer:
+    if isinstance(part, str):
+        if part not in NAMES:
+            raise OptionError(f"regularizer={part!r}; choose one of {', '.join(sorted(NAMES))}, or give one with options.")
+        part = NAMES[part]()
+    if not isinstance(part, Regularizer):
+        what = f"regularizer={part!r}"
+        if isinstance(part, type) and part in NAMES.values():
+            raise OptionError(f"{what}; give an instance, such as fp.learning.{part.__name__}().")
+        known = ", ".join(sorted(kind.__name__ for kind in NAMES.values()))
+        raise OptionError(f"{what}; give one of {known} from fp.learning, its name, or a list of them.")
+    name = type(part).__name__
+    if isinstance(part, EM_ONLY) and method != "em":
+        raise OptionError(f"{name} changes the M-step of EM; leave it out with method={method!r}.")
+    if isinstance(part, GRADIENT_ONLY) and method == "em":
+        raise OptionError(f"{name} is for gradient learning; leave it out with method='em', or choose 'adam' or 'sgd'.")
+    return part
+
+
+PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
+    ("both say where the gradient is taken", (SAM, ASAM)),
+    ("both are penalties on curvature", (Sharpness,)),
+)
+
+
+def _check_pair(one: Regularizer, other: Regularizer) -> None:
+    if isinstance(one, Laplace) and isinstance(other, Laplace) and (one.on == other.on or "all" in (one.on, other.on)):
+        raise OptionError("Two Laplace regularisers for the same units; give one for 'sums' and one for 'inputs'.")
+    for reason, kinds in PLACES:
+        if isinstance(one, kinds) and isinstance(other, kinds):
+            names = " and ".join(sorted((type(one).__name__, type(other).__name__)))
+            raise OptionError(f"{names} can't be combined: {reason}; leave one out.")
