@@ -48,6 +48,8 @@ class Fit:
     best_epoch: int
     """The epoch with the lowest validation NLL; 0 without validation rows."""
     best_nll: float
+    best_circuit: Circuit
+    """The circuit after that epoch; without validation rows the same as `circuit`."""
     notes: list[str]
     """What was noticed about the data and the run."""
 
@@ -168,7 +170,7 @@ def fit(
     loop = Loop(learner, plan, Evidence(evaluator.program, rows), prepared, workers, identity)
     loop.run(notes_on(circuit, rows, batch_size))
     state = loop.state
-    return Fit(loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, state.notes)
+    return Fit(loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, loop.best(), state.notes)
 
 
 def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float64]:

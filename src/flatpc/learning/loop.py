@@ -249,7 +249,11 @@ class Loop:
         """The circuit as it is now."""
         return model.to_circuit(self.learner.evaluator)
 
+    def best(self) -> Circuit:
+        """The circuit after the epoch with the lowest validation NLL, or else as it is now."""
+        return model.to_circuit(self.learner.evaluator, self.state.best) if self.state.best else self.circuit()
+
     def result(self) -> Circuit:
         """The best circuit if that was asked for, or if the user cut the run short; else the last one."""
         wanted = self.plan.restore_best or self.state.stopped == "interrupted"
-        return model.to_circuit(self.learner.evaluator, self.state.best) if wanted and self.state.best else self.circuit()
+        return self.best() if wanted else self.circuit()
