@@ -1,0 +1,156 @@
+(() => {
+  "use strict";
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+
+  // ---- tabs: arrows move between them, #name opens one ------------------------------------------------------------
+  const tabs = all('[role="tab"]');
+  const panelOf = (tab) => document.getElementById(tab.getAttribute("aria-controls"));
+
+  function select(chosen) {
+    for (const tab of tabs) {
+      tab.setAttribute("aria-selected", String(tab === chosen));
+      tab.tabIndex = tab === chosen ? 0 : -1;
+      panelOf(tab).hidden = tab !== chosen;
+    }
+    chosen.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  function open(tab) {
+    select(tab);
+    const anchor = "#" + panelOf(tab).id;
+    if (decodeURIComponent(location.hash) !== anchor) history.pushState(null, "", anchor);
+  }
+
+  function followAddress() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const tab = tabs.find((each) => target && panelOf(each).contains(target));
+    select(tab ?? tabs[0]);
+    if (tab && target !== panelOf(tab)) target.scrollIntoView();
+  }
+
+  for (const [i, tab] of tabs.entries()) {
+    tab.addEventListener("click", () => open(tab));
+    tab.addEventListener("keydown", (event) => {
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = tabs[to % tabs.length];
+      open(next);
+      next.focus();
+    });
+  }
+  if (tabs.length) {
+    followAddress();
+    addEventListener("popstate", followAddress);
+  }
+
+  // ---- tables: a click on a head sorts, another one turns the order round --------------------------------------------
+  function compare(a, b) {
+    const [x, y] = [Number(a), Number(b)];
+    if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a.localeCompare(b);
+    return x - y;
+  }
+
+  for (const table of all("table.sortable")) {
+    const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+    for (const [j, head] of heads.entries()) {
+      head.querySelector("button").addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((each) => each.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = [...table.tBodies[0].rows];
+        rows.sort((a, b) => (down ? -1 : 1) * compare(a.cells[j].dataset.value, b.cells[j].dataset.value));
+        table.tBodies[0].append(...rows);
+      });
+    }
+  }
+
+  // ---- figures: drawn when they come into view, in the colours of the page ------------------------------------------
+  const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function theme(plot) {
+    const away = plot.clientWidth < 450 ? 1.2 : 1; // a narrow scene is cut at its sides
+    const [ink, soft, line, grid, raised] = ["--ink", "--soft", "--line", "--grid", "--raised"].map(token);
+    const flat = {
+      gridcolor: grid, linecolor: line, tickcolor: line, showline: true, zeroline: false, automargin: true,
+      title: { standoff: 8, font: { size: 13 } },
+    };
+    const deep = {
+      gridcolor: line, zerolinecolor: line, linecolor: line, showbackground: false,
+      tickfont: { size: 11, color: soft }, title: { font: { size: 12, color: soft } },
+    };
+    const camera = { eye: { x: 1.5 * away, y: 1.5 * away, z: 0.85 * away }, center: { x: 0, y: 0, z: -0.12 } };
+    const bar = { outlinewidth: 0, thickness: 12, len: 0.85, tickfont: { size: 11, color: soft } };
+    const scale = { colorscale: "Viridis", colorbar: bar };
+    return {
+      data: { surface: [scale], heatmap: [scale], contour: [scale] },
+      layout: {
+        font: { family: token("--font"), size: 13, color: ink },
+        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+        colorway: ["#e07b28", "#3a7bd5", "#8e6bbf", "#2f9e79", "#c2518b", "#8a8f3c"],
+        xaxis: flat, yaxis: flat,
+        scene: { xaxis: deep, yaxis: deep, zaxis: deep, aspectmode: "cube", camera },
+        margin: { l: 56, r: 16, t: 36, b: 48 },
+        legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12.5 } },
+        hoverlabel: { bgcolor: raised, bordercolor: line, font: { color: ink, family: token("--font") } },
+        modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: ink },
+      },
+    };
+  }
+
+  const drawn = new Set();
+  const content = new Map();
+
+  function draw(plot) {
+    if (!content.has(plot)) content.set(plot, JSON.parse(plot.nextElementSibling.textContent));
+    // plotly keeps the reader's view in this layout, so that a figure drawn again looks as it was left.
+    const { data, layout } = content.get(plot);
+    layout.template = theme(plot);
+    if (layout.scene) layout.margin ??= { l: 0, r: 0, t: 0, b: 0 };
+    Plotly.newPlot(plot, data, layout, { displaylogo: false, scrollZoom: false });
+    drawn.add(plot);
+    plot.closest("[data-linked]") && linkCamera(plot);
+  }
+
+  function linkCamera(plot) {
+    const others = all(".plot", plot.closest("[data-linked]")).filter((other) => other !== plot);
+    const follow = (change) => {
+      if (!change["scene.camera"] || plot.led) return;
+      for (const other of others) {
+        if (!drawn.has(other)) continue;
+        other.led = true;
+        Plotly.relayout(other, { "scene.camera": change["scene.camera"] }).finally(() => { other.led = false; });
+      }
+    };
+    plot.on("plotly_relayouting", follow);
+    plot.on("plotly_relayout", follow);
+  }
+
+  // Browsers keep only a few 3-D contexts alive: figures out of sight give theirs back.
+  function leave(plot) {
+    if (!drawn.has(plot) || !plot.querySelector(".gl-container canvas")) return;
+    Plotly.purge(plot);
+    drawn.delete(plot);
+  }
+
+  const inView = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) leave(target);
+      else if (!drawn.has(target)) draw(target);
+    }
+  }, { rootMargin: "400px" });
+
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target, contentRect } of entries) {
+      if (drawn.has(target) && contentRect.width > 0) Plotly.Plots.resize(target);
+    }
+  });
+
+  for (const plot of all(".plot")) {
+    inView.observe(plot);
+    sizes.observe(plot);
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const plot of drawn) Plotly.relayout(plot, { template: theme(plot) });
+  });
+})();
