@@ -1,0 +1,92 @@
+"""What kind of variable a column is: binary, categorical, count or continuous.
+
+| kind | a column is recognised as such if it holds | family |
+|---|---|---|
+| `binary` | true and false; 0 and 1; two texts; two whole numbers, each twice or more on average | Bernoulli |
+| `categorical` | other text; 3 to 10 whole numbers, each twice or more on average | Categorical, one value per name |
+| `count` | other whole numbers that start at 0 or 1 and stay below 1000 | Poisson |
+| `continuous` | other numbers | Gaussian |
+
+A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken;
+`kinds={"age": "continuous"}` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from flatpc.data.raw import RawColumn
+from flatpc.errors import DataError, MissingValueError, OptionError
+
+Kind = Literal["binary", "categorical", "count", "continuous"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Overrides = str | Sequence[str] | Mapping[str | int, str] | None
+
+MAX_CATEGORIES = 10
+"""The most whole numbers that are taken for names of categories."""
+MAX_COUNT = 1000
+"""Numbers beyond this are hardly counts of something."""
+MAX_TEXTS = 256
+"""A column with more different texts is more likely an identifier than a variable."""
+
+
+def recognize(column: RawColumn) -> tuple[Kind, str]:
+    """The kind of a column and, in a few words, why.
+
+    >>> recognize(RawColumn("age", "integer", np.array([31.0, 47, 22])))
+    ('continuous', 'numbers')
+    >>> recognize(RawColumn("rain", "text", np.array(["no", "yes", "no"], dtype=object)))
+    ('binary', 'two texts')
+    """
+    known = column.values[~column.missing]
+    if len(known) == 0:
+        raise MissingValueError(f"{column.label} has only missing values, so nothing can be learnt about it; drop the column.")
+    if column.dtype == "boolean":
+        return "binary", "true and false"
+    if column.dtype == "text":
+        n = len(set(known))
+        if n > MAX_TEXTS:
+            raise DataError(
+                f"{column.label} holds {n:,} different texts, as names or identifiers do; drop it, or say "
+                f"kinds={{{column.name!r}: 'categorical'}} if it is a variable."
+            )
+        return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
+    if (known != np.floor(known)).any():
+        return "continuous", "numbers"
+    distinct = np.unique(known)
+    if set(distinct) <= {0.0, 1.0}:
+        return "binary", "0 and 1"
+    if len(distinct) <= MAX_CATEGORIES and len(known) >= 2 * len(distinct):
+        if len(distinct) == 2:
+            return "binary", "two whole numbers"
+        return ("categorical", f"{len(distinct)} whole numbers") if len(distinct) > 1 else ("continuous", "one number")
+    if distinct[0] in (0, 1) and distinct[-1] < MAX_COUNT:
+        return "count", f"whole numbers from {distinct[0]:g} to {distinct[-1]:g}"
+    return "continuous", "numbers"
+
+
+def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind]:
+    """What the user says of kinds: one for all columns, one for each, or some by name or position."""
+    if overrides is None:
+        return {}
+    if isinstance(overrides, str):
+        given: dict[str | int, str] = dict.fromkeys(names, overrides)
+    elif isinstance(overrides, Mapping):
+        given = dict(overrides)
+    else:
+        if len(overrides) != len(names):
+            raise OptionError(f"There are {len(names)} columns but {len(overrides)} kinds; give one for each, or some by name.")
+        given = dict(zip(names, overrides, strict=True))
+    out: dict[str, Kind] = {}
+    for key, kind in given.items():
+        name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
+        if name not in names:
+            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            raise OptionError(f"kinds names the column {key!r}, which the table doesn't have; it has {shown}.")
+        if kind not in KINDS:
+            raise OptionError(f"kinds says {kind!r} of column {name!r}; choose one of {', '.join(KINDS)}.")
+        out[str(name)] = kind
+    return out

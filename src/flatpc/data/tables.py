@@ -1,0 +1,134 @@
+"""Tables of the user's own, from files: csv, tsv, parquet and npz."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import DataError, ShapeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
+"""What stands for a missing value in text files."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds: rows to learn from, and rows to judge by if the file says which they are."""
+
+    name: str
+    train: Any
+    """A polars frame (csv, tsv, parquet) or an array (npz); all rows unless there are splits."""
+    valid: Any = None
+    test: Any = None
+
+    @property
+    def rows(self) -> Any:
+        """All rows of a file without splits, the training rows of others."""
+        return self.train
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """The table in a file.
+
+    - `.csv`, `.tsv` (also with `.gz`): the first line names the columns, unless it holds numbers only; then it is a row, and
+      columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing values.
+    - `.parquet`: missing values are null.
+    - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
+      are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
+    """
+    file = Path(path)
+    readers: dict[str, Callable[[Path], Table]] = {
+        ".csv": _read_text, ".tsv": _read_text, ".csv.gz": _read_text, ".tsv.gz": _read_text,
+        ".parquet": _read_parquet, ".npz": _read_npz,
+    }  # fmt: skip
+    suffix = next((ending for ending in readers if file.name.lower().endswith(ending)), None)
+    if suffix is None:
+        raise DataError(f"{file}: tables are read from {', '.join(readers)} files; save it as one of these.")
+    if not file.is_file():
+        raise DataError(f"There is no file {file}.")
+    return readers[suffix](file)
+
+
+def _read_text(file: Path) -> Table:
+    import polars as pl
+
+    separator = "\t" if ".tsv" in file.name.lower() else ","
+    try:
+        with gzip.open(file, "rt") if file.name.lower().endswith(".gz") else file.open() as text:
+            names = next(csv.reader(text, delimiter=separator), [])
+        has_header = not all(_is_number(name) for name in names)
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if has_header and twice is not None:
+            raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
+        frame = pl.read_csv(file, separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise DataError(f"{file} can't be read as a table: {_first_line(error)}.") from None
+    if not has_header:
+        frame.columns = [f"x{j}" for j in range(frame.width)]
+    return Table(file.name.split(".")[0], _checked(file, frame))
+
+
+def _read_parquet(file: Path) -> Table:
+    import polars as pl
+
+    try:
+        return Table(file.stem, _checked(file, pl.read_parquet(file)))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{file} can't be read as parquet: {_first_line(error)}.") from None
+
+
+def _read_npz(file: Path) -> Table:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{file} can't be read as an npz archive of numbers: {_first_line(error)}.") from None
+    bits = arrays.pop("num_vars", None)
+    if bits is not None:
+        arrays = {name: _unpacked(file, name, packed, int(bits)) for name, packed in arrays.items()}
+    if "train" in arrays:
+        found = [arrays.get(split) for split in ("train", "valid", "test")]
+    elif "X" in arrays or len(arrays) == 1:
+        found = [arrays["X"] if "X" in arrays else next(iter(arrays.values())), None, None]
+    else:
+        raise DataError(f"{file} holds {', '.join(arrays) or 'nothing'}; call the table X, or its splits train, valid and test.")
+    for rows in found:
+        if rows is not None and (rows.ndim != 2 or rows.size == 0):
+            raise ShapeError(f"{file} holds an array of shape {rows.shape}; a table has two dimensions, with rows in it.")
+    return Table(file.stem, *found)
+
+
+def _unpacked(file: Path, name: str, packed: NDArray[Any], n_variables: int) -> NDArray[Any]:
+    if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != (n_variables + 7) // 8:
+        raise ShapeError(f"{file}: {name} doesn't hold rows of {n_variables} bits, packed eight to a byte, as num_vars says.")
+    return np.unpackbits(packed, axis=1, count=n_variables)
+
+
+def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    if frame.height == 0 or frame.width == 0:
+        raise ShapeError(f"{file} has {frame.height} rows and {frame.width} columns; a table has at least one of each.")
+    return frame
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
