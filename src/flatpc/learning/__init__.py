@@ -8,6 +8,7 @@ from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.schedules import cosine, linear, stages
 from flatpc.learning.selection import Candidate, Selection, select
 from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.softening import Softening
 from flatpc.learning.tensorboard import TensorBoard
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LearningWarning",
     "Selection",
     "Sharpness",
+    "Softening",
     "TensorBoard",
     "cosine",
     "degree_of_overfitting",

@@ -20,8 +20,8 @@ class Collect(Protocol):
     draws: int
     """How often it has drawn at random; with the seed, all that later draws depend on."""
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[Array, Any, Array]:
-        """As `Evaluator.statistics`: log-likelihoods, gradients of all weights and statistics of all inputs."""
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        """Log-likelihood, gradients of all weights and statistics of all inputs, summed over the rows, flat."""
 
 
 class Plain:
@@ -31,6 +31,7 @@ class Plain:
         self.evaluator = evaluator
         self.draws = 0
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[Array, Any, Array]:
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
         """Flows of the rows as they are."""
-        return self.evaluator.statistics(evidence, rows)
+        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows)
+        return float(log_prob.sum()), gradient, inputs

@@ -24,6 +24,7 @@ from flatpc.engine._kernels.update import Rule
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.learning import model
+from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
 from flatpc.learning.inputs import group_inputs, update_inputs
 from flatpc.learning.layers import Layers
@@ -78,6 +79,7 @@ class EM:
         input_pseudocount: float = 0.0,
         sharpness: Sharpness | None = None,
         workers: Workers | None = None,
+        collect: Collect | None = None,
     ) -> None:
         self.evaluator = evaluator
         self.n_rows = n_rows
@@ -85,16 +87,19 @@ class EM:
         self.pseudocount, self.input_pseudocount = pseudocount, input_pseudocount
         self.sharpness = sharpness
         self.workers = workers or Workers()
+        self.collect = collect or Plain(evaluator)
         self.mu = 0.0
         """The μ of the last step, averaged over layers."""
         self._kind = KINDS[sharpness.update, sharpness.multiplier] if sharpness else update.PLAIN
         self._layers = Layers(evaluator.circuit, evaluator.program)
         self._groups = group_inputs(evaluator.circuit, evaluator.program)
         self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
+        self._fused = collect is None and self.workers.n == 1 and not (sharpness and sharpness.relative)
+        """Whether flows can be used up as soon as they are there."""
 
     def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
         """One E-step and M-step over the rows; the mean log-likelihood before it."""
-        if self.workers.n > 1 or (self.sharpness and self.sharpness.relative):
+        if not self._fused:
             statistics = self.workers.add_statistics(self.accumulate(evidence, self.workers.share_of(rows)))
             self.update(statistics, progress)
             return statistics.log_likelihood / statistics.n_rows
@@ -107,8 +112,8 @@ class EM:
 
     def accumulate(self, evidence: Evidence, rows: Ints) -> Statistics:
         """The E-step over the rows."""
-        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows)
-        return Statistics(float(log_prob.sum()), len(rows), gradient, inputs)
+        log_likelihood, gradient, inputs = self.collect.statistics(evidence, rows)
+        return Statistics(log_likelihood, len(rows), gradient, inputs)
 
     def update(self, statistics: Statistics, progress: float = 0.0) -> None:
         """The M-step from statistics that were taken at the present parameters; it uses them up."""
@@ -164,8 +169,9 @@ class EM:
 
     def state(self) -> model.Parameters:
         """All that a later run needs to go on from here."""
-        return model.packed(self.evaluator)
+        return {**model.packed(self.evaluator), "draws": np.array([self.collect.draws])}
 
     def restore(self, state: model.Parameters) -> None:
         """Go on from a state."""
         model.restore(self.evaluator, state)
+        self.collect.draws = int(state["draws"][0])

@@ -184,18 +184,19 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
     method = options["method"]
     step_size = as_schedule(options["step_size"])
     chosen = _regularizers(options, judged)
+    collect = chosen.collect(evaluator, rows)
     if method == "em":
         if options["clip"] is not None:
             raise OptionError("clip is for gradient learning; leave it out with method='em'.")
         check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
         return EM(
             evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
-            input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers,
+            input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,
         )  # fmt: skip
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
     from flatpc.learning.gradient import Gradient
 
-    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers)
+    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect)
 
 
 def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
@@ -208,6 +209,7 @@ def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
         if chosen.sharpness is not None:
             raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
         chosen = chosen.add(sharpness)
+    chosen.check_penalty(method)
     if chosen.sharpness is not None:
         chosen.sharpness.check_method(method)
         if chosen.sharpness.mu == "adaptive" and not judged:

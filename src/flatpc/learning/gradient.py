@@ -84,8 +84,8 @@ class Gradient:
         if self._penalised is not None:
             found = self._penalised.gradients(evidence, mine, value=value)
         else:
-            log_prob, weights, inputs = self.collect.statistics(evidence, mine)
-            found = Gradients(np.array([log_prob.sum(), 0.0]), weights, inputs, weights[:0], inputs[:0])
+            log_likelihood, weights, inputs = self.collect.statistics(evidence, mine)
+            found = Gradients(np.array([log_likelihood, 0.0]), weights, inputs, weights[:0], inputs[:0])
         self.workers.add(*found.arrays)
         return found
 

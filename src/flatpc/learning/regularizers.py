@@ -4,6 +4,7 @@ A regulariser has its say in one place of a step. Two of one place would overrul
 
 | place | regularisers |
 |---|---|
+| the flows of rows | `Softening` |
 | counts | `Laplace` |
 | the M-step's equation, or the gradient's penalty | `Sharpness` |
 | the point at which a gradient is taken | `SAM`, `ASAM` |
@@ -14,21 +15,30 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError
+from flatpc.learning.collect import Collect
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.softening import Softened, Softening
+
+Array = NDArray[np.float64]
 
 NAMES: dict[str, type[Any]] = {
     "asam": ASAM,
     "laplace": Laplace,
     "sam": SAM,
     "sharpness": Sharpness,
+    "softening": Softening,
 }
 GRADIENT_ONLY = (SAM, ASAM)
 EM_ONLY = (Laplace,)
 
-Regularizer = Laplace | Sharpness | SAM | ASAM
+Regularizer = Laplace | Softening | Sharpness | SAM | ASAM
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Regularizers:
     input_pseudocount: float = 0.0
     sharpness: Sharpness | None = None
     ascent: SAM | ASAM | None = None
+    flows: Softening | None = None
     parts: tuple[Regularizer, ...] = ()
 
     @classmethod
@@ -56,6 +67,16 @@ class Regularizers:
             _check_pair(other, part)
         return replace(self._placed(part), parts=(*self.parts, part))
 
+    def check_penalty(self, method: str) -> None:
+        """Raise if a gradient would need flows that the penalty's passes don't have."""
+        if method != "em" and self.sharpness is not None and self.flows is not None:
+            name = type(self.flows).__name__
+            raise OptionError(f"{name} and Sharpness go together with method='em' only; leave one out with method={method!r}.")
+
+    def collect(self, evaluator: Evaluator, X: Array) -> Collect | None:
+        """The E-step, if it isn't the plain one."""
+        return None if self.flows is None else Softened(self.flows, evaluator, X)
+
     def _placed(self, part: Regularizer) -> Regularizers:
         if isinstance(part, Laplace):
             return replace(
@@ -65,6 +86,8 @@ class Regularizers:
             )
         if isinstance(part, Sharpness):
             return replace(self, sharpness=part)
+        if isinstance(part, Softening):
+            return replace(self, flows=part)
         return replace(self, ascent=part)
 
 
@@ -90,6 +113,7 @@ def _one(part: Any, method: str) -> Regularizer:
 PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both say where the gradient is taken", (SAM, ASAM)),
     ("both are penalties on curvature", (Sharpness,)),
+    ("both change the flows of rows", (Softening,)),
 )
 
 

@@ -1,0 +1,159 @@
+"""Data softening (Liu and Van den Broeck, 2021): learn from rows that are a little unsure of every value.
+
+A value x of a variable with K values becomes v with probability W(v | x): β for v = x and (1-β)/(K-1) for each other one, or
+towards the marginals m, β[v = x] + (1-β) m(v). The softened data set holds every row x' with weight Π W(x'_i | x_i) for each row
+x; that is exponentially many, but no more than one pass per row is needed:
+
+- A **deterministic** circuit has one induced tree per x', and values are independent under W. With all weights 1 and an
+  input's value replaced by the probability that x' lies in its support, flows are the expected ones: exact.
+- With **latent** variables the posterior of z would be another one for each x', and its mean is intractable. One q(z | x) per
+  row gives a lower bound on the softened log-likelihood, which is largest for q ∝ exp E log p(x', z): an input's value is
+  then Π_v p(v)^W(v|x), again one pass. EM climbs Σ_x log Σ_z exp E log p(x', z). Without sums it is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from flatpc.circuit.families import Bernoulli, Categorical, Indicator
+from flatpc.circuit.nodes import Input
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.errors import MissingValueError, OptionError
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TOWARD = ("uniform", "marginals")
+SMALLEST = 1e-30
+"""Probabilities count as at least this in a logarithm: softening is there to do away with zeros, which it could not leave."""
+
+
+@dataclass(frozen=True)
+class Softening:
+    """Keep each value of a Bernoulli or categorical variable with probability `beta`.
+
+    Parameters
+    ----------
+    beta
+        From 0 to 1; 1 leaves the data as they are.
+    toward
+        What takes the place of a value: `"uniform"`, any other one, or `"marginals"`, one drawn from the column.
+    """
+
+    beta: float = 0.998
+    toward: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beta <= 1:
+            raise OptionError(f"Softening(beta={self.beta}); it is the probability that a value is kept, in (0, 1].")
+        if self.toward not in TOWARD:
+            raise OptionError(f"Softening(toward={self.toward!r}); choose 'uniform' or 'marginals'.")
+
+    def transitions(self, n: int, counts: Array) -> Array:
+        """`[n, n]`: W(v | x) in row x and column v, for a variable with n values that occur so often."""
+        kept: Array = np.eye(n)
+        if n == 1:
+            return kept
+        replaced = (1 - kept) / (n - 1) if self.toward == "uniform" else (counts + 1 / n) / (counts.sum() + 1)
+        return self.beta * kept + (1 - self.beta) * replaced
+
+
+class Softened:
+    """Adds up flows over softened rows."""
+
+    def __init__(self, softening: Softening, evaluator: Evaluator, X: Array) -> None:
+        self.evaluator = evaluator
+        self.draws = 0
+        circuit = evaluator.circuit
+        self.exact = _is_exact(circuit)
+        if self.exact and np.isnan(X).any():
+            raise MissingValueError("Softening a deterministic circuit needs complete rows; fill in what is missing.")
+        self._tables = [
+            (i, softening.transitions(node.family.n_categories, _counts(circuit, i, X)))
+            for i in evaluator.program.input_blocks
+            if isinstance(node := circuit.nodes[i], Input) and isinstance(node.family, Bernoulli | Categorical | Indicator)
+        ]
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        """Expected flows; the log-likelihood of the softened rows, or its bound."""
+        return self._exact(evidence, rows) if self.exact else self._bound(evidence, rows)
+
+    def _views(self, flat: Array) -> list[Array]:
+        """`[values, width]` of each softened input."""
+        out = []
+        for i, _ in self._tables:
+            offset, (n, stride) = self.evaluator.program.input_blocks[i]
+            out.append(flat[offset : offset + n * stride].reshape(n, stride)[:, : self.evaluator.circuit.widths[i]])
+        return out
+
+    def _bound(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        e = self.evaluator
+        inputs, soft = e.inputs, e.inputs.copy()
+        for view, (_, W) in zip(self._views(soft), self._tables, strict=True):
+            view[:] = np.exp(W @ np.log(np.maximum(view, SMALLEST)))
+        e.inputs = soft
+        try:
+            log_prob, gradient, statistics = e.statistics(evidence, rows)
+        finally:
+            e.inputs = inputs
+        for view, (_, W) in zip(self._views(statistics), self._tables, strict=True):
+            view[:] = W.T @ view
+        return float(log_prob.sum()), gradient, statistics
+
+    def _exact(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        e = self.evaluator
+        weights, inputs = e.weights, e.inputs
+        soft = inputs.copy()
+        supports = [(view > 0).astype(np.float64) for view in self._views(inputs)]
+        for view, support, (_, W) in zip(self._views(soft), supports, self._tables, strict=True):
+            view[:] = W @ support
+        e.weights, e.inputs = (weights > 0).astype(weights.dtype), soft
+        try:
+            _, flow, statistics = e.statistics(evidence, rows)
+        finally:
+            e.weights, e.inputs = weights, inputs
+        flow = flow * (weights > 0)
+        total = float(xlogy(flow, np.where(weights > 0, weights, 1.0)).sum())
+        for view, support, old, there, (_, W) in zip(
+            self._views(statistics), supports, self._views(inputs), self._views(soft), self._tables, strict=True
+        ):
+            view[:] = support * (W.T @ np.divide(view, there, out=np.zeros_like(view), where=there > 0))
+            total += float(xlogy(view, np.where(support > 0, old, 1.0)).sum())
+        gradient = np.divide(flow, weights, out=np.zeros_like(weights), where=weights > 0)
+        return total, gradient, statistics
+
+
+def _is_exact(circuit: Circuit) -> bool:
+    """Whether expected flows are tractable: indicators tell the children of every sum apart."""
+    families = [node.family for node in circuit.nodes if isinstance(node, Input)]
+    if not any(isinstance(family, Indicator) for family in families):
+        return False
+    if not circuit.is_deterministic or not all(isinstance(f, Bernoulli | Categorical | Indicator) for f in families):
+        raise OptionError(
+            "Softening can't blur indicators in this circuit: it isn't known to be deterministic, or has inputs other than "
+            "Bernoulli, categorical and indicator. Use Bernoulli or categorical inputs instead of indicators."
+        )
+    return True
+
+
+def _counts(circuit: Circuit, owner: int, X: Array) -> Array:
+    """How often each value occurs in the columns of the inputs that share the owner's parameters."""
+    node = circuit.nodes[owner]
+    assert isinstance(node, Input)
+    n = node.family.n_categories
+    assert n is not None
+    out = np.zeros(n)
+    for i, other in enumerate(circuit.nodes):
+        if isinstance(other, Input) and circuit.owners[i] == owner:
+            column = X[:, other.variable]
+            out += np.bincount(column[~np.isnan(column)].astype(np.int64), minlength=n)
+    return out
