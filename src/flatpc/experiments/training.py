@@ -1,0 +1,105 @@
+"""Learn one cell's model and measure it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc import curvature, learning, structures
+from flatpc.data import load_debd, manifold_splits
+from flatpc.data.splits import Splits
+from flatpc.errors import OptionError
+from flatpc.experiments.cells import Cell, Metrics
+from flatpc.experiments.protocols import Einsum, Hclt
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.learning.fitting import Fit
+
+SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Of the factorised model and the Chow-Liu tree, chosen by validation NLL."""
+RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
+
+
+def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
+    """An Einsum Network learnt by Adam; μ is a number of `mu=`, or `adaptive`."""
+    data = manifold_splits(cell.dataset, seed=cell.trial).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
+    start = structures.rat_spn(
+        data.train.shape[1], settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
+        n_inputs=settings.n_inputs, family="gaussian", seed=cell.trial,
+    )  # fmt: skip
+    result = learning.fit(
+        start, data.train, valid=data.valid, method="adam", epochs=settings.epochs, batch_size=settings.batch_size,
+        step_size=settings.step_size, sharpness=_sharpness(cell.method, space=settings.space), seed=cell.trial,
+        progress=False, n_threads=1,
+    )  # fmt: skip
+    return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
+
+
+def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
+    """A hidden Chow-Liu tree learnt by EM, or one of the simple things it should beat."""
+    data = _binary(cell.dataset).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
+    if cell.method in RIVALS:
+        return _simple(RIVALS[cell.method], data)
+    rows = data.train
+    if settings.tree_rows is not None:
+        rows = rows[np.random.default_rng(cell.trial).permutation(len(rows))[: settings.tree_rows]]
+    plain, laplace = cell.method == "plain", _number(cell.method, "laplace=")
+    result = learning.fit(
+        structures.hclt(rows, n_latents=settings.n_latents, seed=cell.trial), data.train,
+        valid=data.valid if plain or laplace is not None else None,  # what is stopped early is judged after every epoch
+        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, pseudocount=laplace or 0.0,
+        input_pseudocount=settings.input_pseudocount if laplace is None else laplace,
+        sharpness=None if laplace is not None else _sharpness(cell.method), seed=cell.trial,
+        progress=False, n_threads=1, dtype="float32",
+    )  # fmt: skip
+    return _measure(result, data, ("weights",), settings.sharpness_rows, best=plain or laplace is not None)
+
+
+def _sharpness(method: str, **options: Any) -> learning.Sharpness | None:
+    if method == "plain":
+        return None
+    if method in ("adaptive", "mean-flow"):
+        return learning.Sharpness(mu=method, **options)
+    mu = _number(method, "mu=")
+    if mu is None:
+        raise OptionError(f"Unknown method {method!r}; choose plain, mu=NUMBER, adaptive or mean-flow.")
+    return learning.Sharpness(mu=mu, **options)
+
+
+def _number(method: str, prefix: str) -> float | None:
+    return float(method[len(prefix) :]) if method.startswith(prefix) else None
+
+
+def _measure(result: Fit, data: Splits, spaces: tuple[str, ...], sharpness_rows: int, *, best: bool) -> Metrics:
+    """NLLs after the last epoch and, for early stopping, after the one that validation likes best; sharpness in each space."""
+    found = _nlls(result.circuit, data)
+    rows = data.train[:sharpness_rows]
+    for space in spaces:
+        found[f"sharpness_{space}"] = float(np.mean(curvature.trace(result.circuit, rows, space=space)))
+    if best:
+        stopped = _nlls(result.best_circuit, data)
+        found |= {f"best_{name}": value for name, value in stopped.items()}
+        found["best_sharpness_weights"] = float(np.mean(curvature.trace(result.best_circuit, rows)))
+        found["best_epoch"] = float(result.best_epoch)
+    return found
+
+
+def _nlls(circuit: Circuit, data: Splits) -> Metrics:
+    splits = {"train_nll": data.train, "valid_nll": data.valid, "test_nll": data.test}
+    return {name: -float(np.mean(circuit.log_prob(rows))) for name, rows in splits.items()}
+
+
+def _simple(make: Any, data: Splits) -> Metrics:
+    """The best smoothing by validation NLL; both splits may hold values that training never had."""
+    candidates = [make(data.train, family="bernoulli", smoothing=smoothing) for smoothing in SMOOTHINGS]
+    judged = [_nlls(circuit, data) for circuit in candidates]
+    chosen = min(range(len(judged)), key=lambda i: judged[i]["valid_nll"])
+    return {**judged[chosen], "smoothing": SMOOTHINGS[chosen]}
+
+
+@lru_cache(maxsize=2)
+def _binary(name: str) -> Splits:
+    return load_debd(name)
