@@ -26,6 +26,7 @@ from flatpc.engine.evidence import Evidence
 from flatpc.learning import model
 from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
+from flatpc.learning.entropy import Entropy, EntropyStep
 from flatpc.learning.inputs import group_inputs, update_inputs
 from flatpc.learning.layers import Layers
 from flatpc.learning.schedules import Constant, Schedule
@@ -80,6 +81,7 @@ class EM:
         sharpness: Sharpness | None = None,
         workers: Workers | None = None,
         collect: Collect | None = None,
+        entropy: Entropy | None = None,
     ) -> None:
         self.evaluator = evaluator
         self.n_rows = n_rows
@@ -94,7 +96,9 @@ class EM:
         self._layers = Layers(evaluator.circuit, evaluator.program)
         self._groups = group_inputs(evaluator.circuit, evaluator.program)
         self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
-        self._fused = collect is None and self.workers.n == 1 and not (sharpness and sharpness.relative)
+        self._entropy = EntropyStep(entropy, evaluator, self._groups) if entropy else None
+        relative = sharpness is not None and sharpness.relative
+        self._fused = collect is None and entropy is None and self.workers.n == 1 and not relative
         """Whether flows can be used up as soon as they are there."""
 
     def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
@@ -118,6 +122,12 @@ class EM:
     def update(self, statistics: Statistics, progress: float = 0.0) -> None:
         """The M-step from statistics that were taken at the present parameters; it uses them up."""
         share = statistics.n_rows / self.n_rows
+        if self._entropy is not None:
+            self._entropy.update(
+                statistics.gradient, statistics.inputs, statistics.n_rows,
+                self.pseudocount * share, self.input_pseudocount * share, self.step_size(progress),
+            )  # fmt: skip
+            return
         per_layer = np.full(self._layers.n_layers, self._mu(progress, share))
         if self.sharpness and self.sharpness.relative:
             per_layer *= self._unit(*self._layers.mean_flow(statistics.gradient, self.evaluator.weights))

@@ -192,6 +192,7 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
         return EM(
             evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
             input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,
+            entropy=chosen.entropy,
         )  # fmt: skip
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
     from flatpc.learning.gradient import Gradient

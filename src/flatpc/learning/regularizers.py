@@ -6,7 +6,7 @@ A regulariser has its say in one place of a step. Two of one place would overrul
 |---|---|
 | the flows of rows | `Softening` |
 | counts | `Laplace` |
-| the M-step's equation, or the gradient's penalty | `Sharpness` |
+| the M-step's equation, or the gradient's penalty | `Sharpness`, `Entropy` |
 | the point at which a gradient is taken | `SAM`, `ASAM` |
 """
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.collect import Collect
+from flatpc.learning.entropy import Entropy
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.sharpness import Sharpness
@@ -30,15 +31,16 @@ Array = NDArray[np.float64]
 
 NAMES: dict[str, type[Any]] = {
     "asam": ASAM,
+    "entropy": Entropy,
     "laplace": Laplace,
     "sam": SAM,
     "sharpness": Sharpness,
     "softening": Softening,
 }
 GRADIENT_ONLY = (SAM, ASAM)
-EM_ONLY = (Laplace,)
+EM_ONLY = (Laplace, Entropy)
 
-Regularizer = Laplace | Softening | Sharpness | SAM | ASAM
+Regularizer = Laplace | Softening | Entropy | Sharpness | SAM | ASAM
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Regularizers:
     pseudocount: float = 0.0
     input_pseudocount: float = 0.0
     sharpness: Sharpness | None = None
+    entropy: Entropy | None = None
     ascent: SAM | ASAM | None = None
     flows: Softening | None = None
     parts: tuple[Regularizer, ...] = ()
@@ -86,6 +89,8 @@ class Regularizers:
             )
         if isinstance(part, Sharpness):
             return replace(self, sharpness=part)
+        if isinstance(part, Entropy):
+            return replace(self, entropy=part)
         if isinstance(part, Softening):
             return replace(self, flows=part)
         return replace(self, ascent=part)
@@ -112,7 +117,7 @@ def _one(part: Any, method: str) -> Regularizer:
 
 PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both say where the gradient is taken", (SAM, ASAM)),
-    ("both are penalties on curvature", (Sharpness,)),
+    ("both put an equation of their own into the M-step", (Sharpness, Entropy)),
     ("both change the flows of rows", (Softening,)),
 )
 
