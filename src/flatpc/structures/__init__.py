@@ -7,5 +7,6 @@ from flatpc.structures.hclt import hclt
 from flatpc.structures.hmm import hmm
 from flatpc.structures.poon_domingos import poon_domingos
 from flatpc.structures.rat_spn import rat_spn
+from flatpc.structures.tree_mixture import tree_mixture
 
-__all__ = ["chow_liu", "factorized", "from_edges", "hclt", "hmm", "poon_domingos", "rat_spn"]
+__all__ = ["chow_liu", "factorized", "from_edges", "hclt", "hmm", "poon_domingos", "rat_spn", "tree_mixture"]

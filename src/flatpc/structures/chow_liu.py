@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Categorical, Indicator
+from flatpc.circuit.families import Bernoulli, Categorical, Family, Indicator
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
-from flatpc.structures.trees import RootedTree, centre, maximum_spanning_tree, root_at
-
-Array = NDArray[np.float64]
+from flatpc.structures.tree_models import TreeModel, fit_tree
 
 
 def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical") -> Circuit:
@@ -41,37 +39,34 @@ def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical")
     """
     check_smoothing(smoothing)
     rows, families = read_columns(X, family)
+    nodes: list[Node] = []
+    parameters: dict[int, Any] = {}
+    add_tree(nodes, parameters, fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing))
+    return Circuit(nodes, parameters)
+
+
+def table_sizes(families: Sequence[Family], what: str) -> list[int]:
+    """How many values each variable has, or an error for the first one that is not Bernoulli or Categorical."""
     sizes = []
     for v, kind in enumerate(families):
         if not isinstance(kind, Bernoulli | Categorical):
-            raise OptionError(f"Variable {v} is {kind}; a Chow-Liu tree is over Bernoulli and Categorical variables.")
+            raise OptionError(f"Variable {v} is {kind}; {what} is over Bernoulli and Categorical variables.")
         sizes.append(kind.n_categories)
-    counts = PairCounts(rows, sizes)
-    edges = maximum_spanning_tree(counts.mutual_information(smoothing))
-    return _circuit(root_at(edges, centre(edges)), counts, smoothing)
+    return sizes
 
 
-def _circuit(tree: RootedTree, counts: PairCounts, smoothing: float) -> Circuit:
-    nodes: list[Node] = []
-    parameters: dict[int, Any] = {}
+def add_tree(nodes: list[Node], parameters: dict[int, Any], model: TreeModel) -> None:
+    """Append the nodes of a tree, the last of which is its root of width 1, and their parameters."""
     message: dict[int, int] = {}
-    children = tree.children()
-    for v in reversed(tree.order):
-        n = int(counts.sizes[v])
+    children = model.tree.children()
+    for v in reversed(model.tree.order):
+        table = model.tables[v]
+        n = table.shape[1]
         nodes.append(Input(v, Indicator(n), width=n))
         parameters[len(nodes) - 1] = {"value": np.arange(n)}
         if children[v]:
             nodes.append(Product((len(nodes) - 1, *(message[c] for c in children[v]))))
         # Unit a of the sum is p(x_v and all below | x_parent = a).
-        parent = tree.parent[v]
-        joint = counts.marginal(v, smoothing)[None] if parent < 0 else counts.joint(parent, v, smoothing)
-        nodes.append(Sum((len(nodes) - 1,), width=len(joint)))
+        nodes.append(Sum((len(nodes) - 1,), width=len(table)))
         message[v] = len(nodes) - 1
-        parameters[message[v]] = _conditional(joint)
-    return Circuit(nodes, parameters)
-
-
-def _conditional(joint: Array) -> Array:
-    """Rows divided by their sums; a row of zeros (a value of the parent that was never seen) becomes uniform."""
-    total = joint.sum(axis=1, keepdims=True)
-    return np.where(total > 0, joint / np.where(total > 0, total, 1), 1 / joint.shape[1])
+        parameters[message[v]] = table

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Categorical, Family
+from flatpc.circuit.families import Bernoulli, Family
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
-from flatpc.structures.mutual_information import PairCounts
+from flatpc.structures.chow_liu import table_sizes
+from flatpc.structures.initial_trees import Start, check_init
+from flatpc.structures.mutual_information import PairCounts, binned
 from flatpc.structures.options import FamilyLike, check_smoothing, random_circuit, read_columns, whole_number
-from flatpc.structures.trees import RootedTree, centre, maximum_spanning_tree, root_at
+from flatpc.structures.tree_mixture import fit_tree_mixture
+from flatpc.structures.tree_models import TreeModel, fit_tree
+
+TREES = ("halved", "clusters")
 
 
 def hclt(
@@ -21,8 +28,12 @@ def hclt(
     n_trees: int = 1,
     smoothing: float = 1.0,
     seed: int = 0,
+    *,
+    init: str = "random",
+    noise: float = 0.1,
+    trees: str = "halved",
 ) -> Circuit:
-    """A hidden Chow-Liu tree over the variables of X, or a mixture of several, with random parameters.
+    """A hidden Chow-Liu tree over the variables of X, or a mixture of several.
 
     >>> circuit = hclt([[0, 0, 0], [0, 1, 1], [1, 1, 1]], n_latents=4)
     >>> circuit.n_variables, circuit.is_structured_decomposable
@@ -40,50 +51,84 @@ def hclt(
     n_latents
         States of each latent variable: the width K of the nodes.
     family
-        `"bernoulli"`, `"categorical"` (as many values as the column shows), `Categorical(n)`, or a list with one for each
-        variable.
+        A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as the
+        column shows. For the tree, columns of other families are sorted into bins (`mutual_information.binned`).
     n_trees
-        The first tree has the largest total mutual information. For each further one the mutual information of a pair is
-        halved as many times as earlier trees have used it as an edge, which leaves strong edges in and makes room for
-        others. A sum at the root mixes the trees.
+        How many trees a sum at the root mixes.
     smoothing
         A number of further rows, spread evenly over the joint values of each pair of variables.
     seed
-        Of the parameters; the trees don't depend on it.
+        Of the parameters, and of the clusters; halved trees don't depend on it.
+    init
+        `"random"` parameters; those of the `"chow-liu"` tree, every state of a latent standing for one value of its variable, so
+        that learning starts from the tree's likelihood; or random weights over inputs with the `"marginals"` of the variables,
+        so that it starts from that of independent variables.
+    noise
+        The share of chance in the last two: without any, states are alike and stay so.
+    trees
+        Where further trees come from. `"halved"`: the first one has the largest total mutual information; for every later one the
+        mutual information of a pair is halved as many times as earlier trees have used it as an edge, which leaves strong
+        edges in and makes room for others. `"clusters"`: they are those of `tree_mixture`, each learnt from the rows that it
+        explains best.
     """
     check_smoothing(smoothing)
+    check_init(init, noise)
     n_latents = whole_number("n_latents", n_latents, 1)
     n_trees = whole_number("n_trees", n_trees, 1)
+    seed = whole_number("seed", seed, 0)
+    if trees not in TREES:
+        raise OptionError(f"trees={trees!r}; choose one of {', '.join(map(repr, TREES))}.")
     rows, families = read_columns(X, family)
-    sizes = []
-    for v, kind in enumerate(families):
-        if not isinstance(kind, Bernoulli | Categorical):
-            raise OptionError(f"Variable {v} is {kind}; a hidden Chow-Liu tree is over Bernoulli and Categorical variables.")
-        sizes.append(kind.n_categories)
-    information = PairCounts(rows, sizes).mutual_information(smoothing)
+    if init != "random":
+        table_sizes(families, f"a hidden Chow-Liu tree with init={init!r}")
+    # The tree is learnt from codes, in which numbers stand for their bins; the inputs are those of the families.
+    codes, sizes = binned(rows, families)
+    if trees == "clusters" and n_trees > 1:
+        weights, models = fit_tree_mixture(codes, sizes, n_trees, smoothing, seed=seed)
+    else:
+        weights, models = np.full(n_trees, 1 / n_trees), _halved(PairCounts(codes, sizes), n_trees, smoothing)
     nodes: list[Node] = []
+    parameters: dict[int, Any] = {}
     roots = []
-    for _ in range(n_trees):
-        edges = maximum_spanning_tree(information)
-        _add_tree(nodes, root_at(edges, centre(edges)), families, n_latents)
+    rng = np.random.default_rng(seed)
+    for model in models:
+        start = None if init == "random" else Start(model, n_latents, init, noise, rng)
+        _add_tree(nodes, parameters, model, families, n_latents, start)
         roots.append(len(nodes) - 1)
-        for u, v in (edges.T, edges.T[::-1]):
-            information[u, v] /= 2
     if n_trees > 1:
         nodes.append(Sum(tuple(roots)))
-    return random_circuit(nodes, seed)
+        parameters[len(nodes) - 1] = weights[None]
+    return random_circuit(nodes, seed) if init == "random" else Circuit(nodes, parameters)
 
 
-def _add_tree(nodes: list[Node], tree: RootedTree, families: Sequence[Family], width: int) -> None:
-    """Append the nodes of one tree, the last of which is its root of width 1."""
+def _halved(counts: PairCounts, n_trees: int, smoothing: float) -> list[TreeModel]:
+    information = counts.mutual_information(smoothing)
+    models = []
+    for _ in range(n_trees):
+        models.append(fit_tree(counts, smoothing, information))
+        parent = np.array(models[-1].tree.parent)
+        v = np.flatnonzero(parent >= 0)
+        information[v, parent[v]] /= 2
+        information[parent[v], v] /= 2
+    return models
+
+
+def _add_tree(
+    nodes: list[Node], parameters: dict[int, Any], model: TreeModel, families: Sequence[Family], width: int, start: Start | None
+) -> None:
+    """Append the nodes of one tree, the last of which is its root of width 1, and their first parameters unless at random."""
+    tree = model.tree
     children = tree.children()
     message: dict[int, int] = {}
     for v in reversed(tree.order):
         nodes.append(Input(v, families[v], width))
+        if start is not None:
+            table = start.emissions(v, is_leaf=not children[v])
+            parameters[len(nodes) - 1] = {"p": table[:, 1] if isinstance(families[v], Bernoulli) else table}
         if children[v]:
             nodes.append(Product((len(nodes) - 1, *(message[c] for c in children[v]))))
-        if v == tree.root:
-            nodes.append(Sum((len(nodes) - 1,)))
-        elif children[v]:
-            nodes.append(Sum((len(nodes) - 1,), width))
+        if v == tree.root or children[v]:
+            nodes.append(Sum((len(nodes) - 1,), 1 if v == tree.root else width))
+            if start is not None:
+                parameters[len(nodes) - 1] = start.transitions(v)
         message[v] = len(nodes) - 1

@@ -8,9 +8,11 @@ sorted into bins first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import xlogy
 
 from flatpc.circuit.families import Bernoulli, Categorical, Family
@@ -61,10 +63,9 @@ class PairCounts:
 
     `smoothing` in the methods is a number of further rows, spread evenly over the joint values of each pair. It
     leaves the marginals of a pair consistent: summing out one variable is smoothing the other with the same number.
-    `weights [N]` count every row so many times; counts are then rounded to float32.
     """
 
-    def __init__(self, X: Array, sizes: Sequence[int], weights: Array | None = None) -> None:
+    def __init__(self, X: Array, sizes: Sequence[int]) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.start = np.concatenate([[0], np.cumsum(self.sizes)])
         total = int(self.start[-1])
@@ -81,17 +82,27 @@ class PairCounts:
             row, variable = np.nonzero(~np.isnan(block))
             one_hot = np.zeros((len(block), total), dtype=np.float32)
             one_hot[row, self.start[variable] + block[row, variable].astype(np.int64)] = 1
-            counted = one_hot if weights is None else one_hot * weights[first : first + step, None].astype(np.float32)
-            self.table += one_hot.T @ counted
+            self.table += one_hot.T @ one_hot
 
-    def shrunk(self, whole: PairCounts, n_rows: float) -> PairCounts:
-        """These counts and those of `n_rows` further rows, in which all pairs are as common as in `whole` and one even row."""
-        new = object.__new__(PairCounts)
-        new.sizes, new.start = self.sizes, self.start
-        per_value = 1 / np.repeat(self.sizes, self.sizes).astype(np.float32)
-        total = float(whole.table.diagonal()[: self.start[1]].sum()) + 1
-        new.table = self.table + np.float32(n_rows / total) * (whole.table + np.outer(per_value, per_value))
+    @classmethod
+    def of_table(cls, table: NDArray[Any], sizes: NDArray[np.int64]) -> PairCounts:
+        """Counts that are known already: `table[a, b]` for all values of all variables, one after the other."""
+        new = object.__new__(cls)
+        new.sizes, new.start, new.table = sizes, np.concatenate([[0], np.cumsum(sizes)]), table
         return new
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows have the first variable."""
+        return float(self.marginal(0).sum())
+
+    def smoothed(self, smoothing: float) -> PairCounts:
+        """The counts with that many further rows, spread evenly over the joint values of each pair."""
+        per_value = 1 / np.repeat(self.sizes, self.sizes)
+        even = np.outer(per_value, per_value)
+        for first, last in zip(self.start[:-1], self.start[1:], strict=True):
+            even[first:last, first:last] = np.diag(per_value[first:last])
+        return PairCounts.of_table(self.table + smoothing * even, self.sizes)
 
     def joint(self, u: int, v: int, smoothing: float = 0.0) -> Array:
         """Counts `[values of u, values of v]` of the pair."""
@@ -132,3 +143,42 @@ class PairCounts:
         # Without smoothing a pair may have no row in common; it is then taken for independent.
         seen = pairs > 0
         return np.where(seen, (both - first - second) / np.where(seen, pairs, 1) + np.log(np.where(seen, pairs, 1)), 0.0)
+
+
+class WeightedCounts:
+    """Pair counts of the same rows under many weightings, without missing values; `counts(weights)` gives `PairCounts`.
+
+    >>> counts = WeightedCounts(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), sizes=[2, 2])
+    >>> counts(np.array([0.5, 1.0, 2.0])).joint(0, 1)
+    array([[0.5, 0. ],
+           [0. , 3. ]])
+
+    A variable's first value is what the others leave of all rows, so its column is left out of the matrix product and put back
+    by a sparse one: for binary variables that is a quarter of the work. Counts are rounded to float32.
+    """
+
+    def __init__(self, X: Array, sizes: Sequence[int]) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.start = np.concatenate([[0], np.cumsum(self.sizes)])
+        # Column 0 is of ones; those of variable v follow at its start, less one for each variable up to it.
+        columns = [np.ones((len(X), 1), np.float32)]
+        place, reduced, sign = [], [], []
+        at = 1
+        for v, n in enumerate(self.sizes):
+            columns.append((X[:, v, None] == np.arange(1, n)).astype(np.float32))
+            others = list(range(at, at + n - 1))
+            place += [self.start[v]] * n + list(range(self.start[v] + 1, self.start[v + 1]))
+            reduced += [0, *others, *others]
+            sign += [1.0] + [-1.0] * (n - 1) + [1.0] * (n - 1)
+            at += n - 1
+        self._columns = np.concatenate(columns, axis=1)
+        self._full = csr_array((np.array(sign, np.float32), (place, reduced)), shape=(int(self.start[-1]), at))
+
+    def __call__(self, weights: Array, prior: PairCounts | None = None, prior_rows: float = 0.0) -> PairCounts:
+        """Counts of the weighted rows, and of `prior_rows` further ones in which pairs are as common as in `prior`."""
+        columns = self._columns
+        product = columns.T @ (columns * weights[:, None].astype(np.float32))
+        table = np.maximum(self._full @ (self._full @ product).T, 0)
+        if prior is not None:
+            table += np.float32(prior_rows / prior.n_rows) * prior.table
+        return PairCounts.of_table(table, self.sizes)

@@ -1,0 +1,112 @@
+"""Mixtures of Chow-Liu trees, each with edges and tables of its own (Meilă and Jordan, 2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Node, Sum
+from flatpc.errors import MissingValueError
+from flatpc.structures.chow_liu import add_tree, table_sizes
+from flatpc.structures.mutual_information import PairCounts, WeightedCounts
+from flatpc.structures.options import FamilyLike, check_smoothing, read_columns, whole_number
+from flatpc.structures.tree_models import TreeModel, fit_tree
+
+Array = NDArray[np.float64]
+
+
+def tree_mixture(
+    X: Any,
+    n_trees: int = 10,
+    smoothing: float = 1.0,
+    family: FamilyLike = "categorical",
+    *,
+    steps: int = 20,
+    seed: int = 0,
+) -> Circuit:
+    """p(x) = Σ_c w_c p_c(x), every p_c a Chow-Liu tree, learnt by EM.
+
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 5))
+    >>> tree_mixture(X, n_trees=3).nodes[-1].width
+    1
+
+    An E-step shares every row out among the trees by how well each explains it; an M-step makes each tree the Chow-Liu tree of
+    its share of the rows: edges and tables both maximise the expected log-likelihood (less what smoothing takes).
+
+    Parameters
+    ----------
+    X, family
+        As for `chow_liu`, without missing values.
+    n_trees
+        Of the mixture.
+    smoothing
+        A number of further rows for each tree, spread as the pairs of variables are in all rows together.
+    steps
+        Of EM, the most; it ends early when a step gains less than 10⁻⁴ of the likelihood.
+    seed
+        Of the first clusters, which are those of k-means.
+    """
+    check_smoothing(smoothing)
+    n_trees = whole_number("n_trees", n_trees, 1)
+    rows, families = read_columns(X, family)
+    sizes = table_sizes(families, "a mixture of trees")
+    weights, models = fit_tree_mixture(
+        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=whole_number("seed", seed, 0)
+    )
+    nodes: list[Node] = []
+    parameters: dict[int, Any] = {}
+    roots = []
+    for model in models:
+        add_tree(nodes, parameters, model)
+        roots.append(len(nodes) - 1)
+    if n_trees > 1:
+        nodes.append(Sum(tuple(roots)))
+        parameters[len(nodes) - 1] = weights[None]
+    return Circuit(nodes, parameters)
+
+
+def fit_tree_mixture(
+    rows: Array, sizes: Sequence[int], n_trees: int, smoothing: float, *, steps: int = 20, seed: int = 0
+) -> tuple[Array, list[TreeModel]]:
+    """Weights and trees of the mixture."""
+    if np.isnan(rows).any():
+        raise MissingValueError("A mixture of trees is learnt from rows without missing values; fill them in or drop them.")
+    share = _clusters(rows, n_trees, np.random.default_rng(seed))
+    counts = WeightedCounts(rows, sizes)
+    whole = PairCounts(rows, sizes).smoothed(1.0)
+    before = -np.inf
+    for step in range(steps + 1):
+        weights = (share.sum(axis=0) + 1) / (len(rows) + n_trees)
+        models = [fit_tree(counts(share[:, c], whole, smoothing), 0.0) for c in range(n_trees)]
+        if step == steps or n_trees == 1:
+            break
+        joint = np.stack([model.log_prob(rows) for model in models], axis=1) + np.log(weights)
+        log_prob = logsumexp(joint, axis=1)
+        share = np.exp(joint - log_prob[:, None])
+        now = float(log_prob.mean())
+        if now - before < 1e-4 * abs(now):
+            break
+        before = now
+    return weights, models
+
+
+def _clusters(rows: Array, n_clusters: int, rng: np.random.Generator) -> Array:
+    """`[N, clusters]`: k-means of the standardised rows, nine tenths of each row in its cluster and the rest spread evenly.
+
+    A few rounds are enough: EM goes on from here.
+    """
+    scale = rows.std(axis=0)
+    X = ((rows - rows.mean(axis=0)) / np.where(scale > 0, scale, 1)).astype(np.float32)
+    centres = X[rng.choice(len(X), n_clusters, replace=len(X) < n_clusters)]
+    for _ in range(5):
+        distance = (centres**2).sum(axis=1) - 2 * X @ centres.T
+        label = distance.argmin(axis=1)
+        member = np.zeros((len(X), n_clusters), np.float32)
+        member[np.arange(len(X)), label] = 1
+        centres = (member.T @ X) / np.maximum(member.sum(axis=0), 1)[:, None]
+    return np.asarray(0.9 * member + 0.1 / n_clusters, np.float64)
