@@ -26,6 +26,8 @@ Y = fp.data.manifold("spiral", 60)
 RUNS = {
     "em": (CIRCUIT, X, {"batch_size": 25, "sharpness": fp.Sharpness(mu=0.3), "valid": V}),
     "em float32": (CIRCUIT, X, {"batch_size": 25, "dtype": "float32", "pseudocount": 0.1}),
+    "em dropout": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
+    "sgd dropout": (CIRCUIT, X, {"method": "sgd", "batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "sharpness": fp.Sharpness(mu="adaptive"), "valid": Y[:20]}),
     "sgd": (GAUSSIAN, Y, {"method": "sgd", "batch_size": 25, "step_size": 0.01, "clip": 1.0, "regularizer": fp.learning.SAM()}),
 }

@@ -1,5 +1,6 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
 
+from flatpc.learning.dropout import Dropout
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.history import History, degree_of_overfitting
@@ -16,6 +17,7 @@ __all__ = [
     "ASAM",
     "SAM",
     "Candidate",
+    "Dropout",
     "Entropy",
     "Fit",
     "History",

@@ -18,6 +18,7 @@ from flatpc.engine.evidence import Evidence
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.learning.checkpoint import fingerprint
 from flatpc.learning.distributed import Workers, connect
+from flatpc.learning.dropout import Dropout
 from flatpc.learning.em import EM
 from flatpc.learning.history import History
 from flatpc.learning.laplace import check_count
@@ -184,11 +185,13 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
     method = options["method"]
     step_size = as_schedule(options["step_size"])
     chosen = _regularizers(options, judged)
-    collect = chosen.collect(evaluator, rows)
+    collect = chosen.collect(evaluator, rows, options["seed"], workers.rank)
     if method == "em":
         if options["clip"] is not None:
             raise OptionError("clip is for gradient learning; leave it out with method='em'.")
         check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
+        if isinstance(chosen.flows, Dropout) and chosen.flows.sums > 0 and any(step_size(t / 100) >= 1 for t in range(100)):
+            raise OptionError("With step_size=1 EM would delete each edge that Dropout leaves out of a batch; take 0.5 or less.")
         return EM(
             evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
             input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,

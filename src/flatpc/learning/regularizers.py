@@ -4,7 +4,7 @@ A regulariser has its say in one place of a step. Two of one place would overrul
 
 | place | regularisers |
 |---|---|
-| the flows of rows | `Softening` |
+| the flows of rows | `Softening`, `Dropout` |
 | counts | `Laplace` |
 | the M-step's equation, or the gradient's penalty | `Sharpness`, `Entropy` |
 | the point at which a gradient is taken | `SAM`, `ASAM` |
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.collect import Collect
+from flatpc.learning.dropout import Dropout, Dropped
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sam import ASAM, SAM
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 
 NAMES: dict[str, type[Any]] = {
     "asam": ASAM,
+    "dropout": Dropout,
     "entropy": Entropy,
     "laplace": Laplace,
     "sam": SAM,
@@ -40,7 +42,7 @@ NAMES: dict[str, type[Any]] = {
 GRADIENT_ONLY = (SAM, ASAM)
 EM_ONLY = (Laplace, Entropy)
 
-Regularizer = Laplace | Softening | Entropy | Sharpness | SAM | ASAM
+Regularizer = Laplace | Softening | Dropout | Entropy | Sharpness | SAM | ASAM
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Regularizers:
     sharpness: Sharpness | None = None
     entropy: Entropy | None = None
     ascent: SAM | ASAM | None = None
-    flows: Softening | None = None
+    flows: Softening | Dropout | None = None
     parts: tuple[Regularizer, ...] = ()
 
     @classmethod
@@ -76,9 +78,11 @@ class Regularizers:
             name = type(self.flows).__name__
             raise OptionError(f"{name} and Sharpness go together with method='em' only; leave one out with method={method!r}.")
 
-    def collect(self, evaluator: Evaluator, X: Array) -> Collect | None:
+    def collect(self, evaluator: Evaluator, X: Array, seed: int, rank: int) -> Collect | None:
         """The E-step, if it isn't the plain one."""
-        return None if self.flows is None else Softened(self.flows, evaluator, X)
+        if isinstance(self.flows, Softening):
+            return Softened(self.flows, evaluator, X)
+        return None if self.flows is None else Dropped(self.flows, evaluator, seed, rank)
 
     def _placed(self, part: Regularizer) -> Regularizers:
         if isinstance(part, Laplace):
@@ -91,7 +95,7 @@ class Regularizers:
             return replace(self, sharpness=part)
         if isinstance(part, Entropy):
             return replace(self, entropy=part)
-        if isinstance(part, Softening):
+        if isinstance(part, Softening | Dropout):
             return replace(self, flows=part)
         return replace(self, ascent=part)
 
@@ -118,7 +122,9 @@ def _one(part: Any, method: str) -> Regularizer:
 PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both say where the gradient is taken", (SAM, ASAM)),
     ("both put an equation of their own into the M-step", (Sharpness, Entropy)),
-    ("both change the flows of rows", (Softening,)),
+    ("both change the flows of rows", (Softening, Dropout)),
+    ("SAM compares two gradients of one objective, and dropout changes it in between", (Dropout, SAM)),
+    ("ASAM compares two gradients of one objective, and dropout changes it in between", (Dropout, ASAM)),
 )
 
 
