@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +47,21 @@ def test_the_demo_draws(tmp_path: Path) -> None:
     assert "pictures.png" in said
     assert (tmp_path / "demo" / "pictures.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "demo" / "model.safetensors").exists()
+
+
+def test_theory_names_functions_and_tests_that_exist() -> None:
+    from importlib import import_module
+
+    rows = re.findall(
+        r"^\|.*\| `(flatpc\.[\w.]+)` \| `(tests/[\w/]+\.py)::(\w+)` \|$",
+        (PROJECT / "docs" / "theory.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) > 20
+    for function, file, test in rows:
+        module, name = function.rsplit(".", 1)
+        assert callable(getattr(import_module(module), name))
+        assert f"def {test}(" in (PROJECT / file).read_text(), f"{file} has no {test}"
 
 
 def test_importing_is_light(tmp_path: Path) -> None:
