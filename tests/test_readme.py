@@ -66,7 +66,7 @@ def test_theory_names_functions_and_tests_that_exist() -> None:
 
 def test_importing_is_light(tmp_path: Path) -> None:
     """The heavy libraries are imported when first needed: torch alone takes seconds."""
-    heavy = {"torch", "numba", "matplotlib", "pandas", "polars", "rich"}
+    heavy = {"torch", "numba", "numpy", "scipy", "matplotlib", "pandas", "polars", "rich", "typer"}
     loaded = run(["-c", "import flatpc, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"], tmp_path)
     assert heavy & set(loaded.split()) == set()
 

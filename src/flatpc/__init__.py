@@ -3,54 +3,57 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flatpc import queries, structures
-from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator, Poisson, family
-from flatpc.circuit.files import load
-from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
-from flatpc.errors import FlatpcError
-
 if TYPE_CHECKING:
     from flatpc import curvature as curvature
     from flatpc import data as data
     from flatpc import learning as learning
+    from flatpc import queries as queries
+    from flatpc import structures as structures
+    from flatpc.circuit.circuit import Circuit as Circuit
+    from flatpc.circuit.families import Bernoulli as Bernoulli
+    from flatpc.circuit.families import Binomial as Binomial
+    from flatpc.circuit.families import Categorical as Categorical
+    from flatpc.circuit.families import Family as Family
+    from flatpc.circuit.families import Gaussian as Gaussian
+    from flatpc.circuit.families import Indicator as Indicator
+    from flatpc.circuit.families import Poisson as Poisson
+    from flatpc.circuit.families import family as family
+    from flatpc.circuit.files import load as load
+    from flatpc.circuit.nodes import Input as Input
+    from flatpc.circuit.nodes import Mixture as Mixture
+    from flatpc.circuit.nodes import Node as Node
+    from flatpc.circuit.nodes import Product as Product
+    from flatpc.circuit.nodes import Sum as Sum
+    from flatpc.errors import FlatpcError as FlatpcError
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Bernoulli",
-    "Binomial",
-    "Categorical",
-    "Circuit",
-    "Family",
-    "FlatpcError",
-    "Gaussian",
-    "Indicator",
-    "Input",
-    "Mixture",
-    "Node",
-    "Poisson",
-    "Product",
-    "Sharpness",
-    "Sum",
-    "curvature",
-    "data",
-    "family",
-    "fit",
-    "learning",
-    "load",
-    "queries",
-    "structures",
-]
+# Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
+# `flatpc --help` needs none of them.
+_HOMES = {
+    "flatpc": ("curvature", "data", "learning", "queries", "structures"),
+    "flatpc.circuit.circuit": ("Circuit",),
+    "flatpc.circuit.families": (
+        "Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family",
+    ),
+    "flatpc.circuit.files": ("load",),
+    "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
+    "flatpc.errors": ("FlatpcError",),
+    "flatpc.learning": ("Sharpness", "fit"),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-# Imported when first used: they need numba or scipy, which take a while to load.
-_LAZY = {"Sharpness": "flatpc.learning", "fit": "flatpc.learning", "curvature": "", "data": "", "learning": ""}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _HOME:
         raise AttributeError(f"module 'flatpc' has no attribute {name!r}")
-    home = _LAZY[name]
-    return getattr(import_module(home), name) if home else import_module(f"flatpc.{name}")
+    home = _HOME[name]
+    return import_module(f"flatpc.{name}") if home == "flatpc" else getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
