@@ -80,6 +80,21 @@ def test_a_value_never_seen_leaves_a_distribution():
     assert np.exp(log_prob(circuit, assignments(circuit))).sum() == pytest.approx(1, abs=1e-14)
 
 
+def test_towards_marginals_it_goes_from_the_tree_to_independent_variables():
+    X = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1]], dtype=float)
+    rows = assignments(fp.structures.chow_liu(X))
+
+    def at(smoothing):
+        return np.exp(log_prob(fp.structures.chow_liu(X, smoothing, "bernoulli", prior="marginals"), rows))
+
+    # Two rows for each value of x0 (the centre of an edge is its smaller end), of which 7/12 are 1: p(1) is (3 + 1/2) / (5 + 1).
+    child, root = np.array([[3 - 1, 1], [0, 2]]) + 2 * np.array([5 / 12, 7 / 12]), np.array([7 / 12, 5 / 12])
+    want = {(a, b): root[a] * child[a, b] / child[a].sum() for a in (0, 1) for b in (0, 1)}
+    assert at(2.0) == pytest.approx([want[int(a), int(b)] for a, b in rows], abs=1e-14)
+    apart = fp.structures.factorized(X, "bernoulli", smoothing=1.0)
+    assert at(1e12) == pytest.approx(np.exp(log_prob(apart, rows)), abs=1e-9)
+
+
 def test_missing_values_are_counted_pair_by_pair():
     X = np.array([[0, 0, np.nan], [1, 1, 1], [np.nan, 1, 1], [1, np.nan, 0], [0, 0, 0], [1, 1, 0]], dtype=float)
     circuit = fp.structures.chow_liu(X, smoothing=0.0)
@@ -92,6 +107,7 @@ def test_missing_values_are_counted_pair_by_pair():
     ("X", "options", "error", "match"),
     [
         ([[0, 1]], {"smoothing": -0.5}, OptionError, "smoothing"),
+        ([[0, 1]], {"prior": "flat"}, OptionError, "prior='flat'"),
         ([[0, 2]], {"family": "bernoulli"}, SupportError, "Column 1 has the value 2"),
         ([[0.2, 1.0]], {}, SupportError, "0.2"),
         ([[0.2, 1.0]], {"family": "gaussian"}, OptionError, "Variable 0"),

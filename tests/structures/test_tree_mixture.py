@@ -27,9 +27,10 @@ def test_prior_rows_are_those_of_the_prior():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (20, 4)).astype(float)
     prior = PairCounts(X, [3] * 4).smoothed(1.0)
-    got = WeightedCounts(X, [3] * 4)(np.zeros(20), prior, 5.0)
-    assert got.n_rows == pytest.approx(5.0, rel=1e-6)
-    assert got.joint(0, 2) == pytest.approx(5 / 21 * (PairCounts(X, [3] * 4).joint(0, 2) + 1 / 9), rel=1e-6)
+    got = WeightedCounts(X, [3] * 4)(np.ones(20)).plus(prior, 5 / prior.n_rows)
+    assert got.n_rows == pytest.approx(25.0, rel=1e-6)
+    assert got.joint(0, 2) == pytest.approx(26 / 21 * PairCounts(X, [3] * 4).joint(0, 2) + 5 / 21 / 9, rel=1e-6)
+    assert got.marginal(1) == pytest.approx(26 / 21 * PairCounts(X, [3] * 4).marginal(1) + 5 / 21 / 3, rel=1e-6)
 
 
 def clusters(n_rows, seed=0):

@@ -13,10 +13,10 @@ from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
-from flatpc.structures.tree_models import TreeModel, fit_tree
+from flatpc.structures.tree_models import TreeModel, check_prior, fit_tree
 
 
-def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical") -> Circuit:
+def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical", *, prior: str = "even") -> Circuit:
     """The tree-shaped Bayesian network that fits discrete rows best: p(x) = p(x_r) Π p(x_v | x_parent(v)).
 
     >>> circuit = chow_liu([[0, 0], [1, 1], [1, 1]], smoothing=0.0)
@@ -36,12 +36,16 @@ def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical")
     family
         `"categorical"`: every variable takes as many values as its column shows, and at least two. `"bernoulli"`,
         `Categorical(n)`, or a list with one for each variable, say otherwise.
+    prior
+        `"marginals"`: the rows that smoothing adds are so many for each value of the parent, with the child distributed as it is
+        in all rows. Of sparse or few rows this makes a better model, between the tree and independent variables.
     """
     check_smoothing(smoothing)
+    check_prior(prior)
     rows, families = read_columns(X, family)
     nodes: list[Node] = []
     parameters: dict[int, Any] = {}
-    add_tree(nodes, parameters, fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing))
+    add_tree(nodes, parameters, fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing, prior))
     return Circuit(nodes, parameters)
 
 

@@ -16,7 +16,7 @@ from flatpc.structures.initial_trees import Start, check_init
 from flatpc.structures.mutual_information import PairCounts, binned
 from flatpc.structures.options import FamilyLike, check_smoothing, random_circuit, read_columns, whole_number
 from flatpc.structures.tree_mixture import fit_tree_mixture
-from flatpc.structures.tree_models import TreeModel, fit_tree
+from flatpc.structures.tree_models import TreeModel, check_prior, fit_tree
 
 TREES = ("halved", "clusters")
 
@@ -32,6 +32,7 @@ def hclt(
     init: str = "random",
     noise: float = 0.1,
     trees: str = "halved",
+    prior: str = "even",
 ) -> Circuit:
     """A hidden Chow-Liu tree over the variables of X, or a mixture of several.
 
@@ -70,8 +71,11 @@ def hclt(
         mutual information of a pair is halved as many times as earlier trees have used it as an edge, which leaves strong
         edges in and makes room for others. `"clusters"`: they are those of `tree_mixture`, each learnt from the rows that it
         explains best.
+    prior
+        What smoothing adds to the tables with which learning starts; see `chow_liu`.
     """
     check_smoothing(smoothing)
+    check_prior(prior)
     check_init(init, noise)
     n_latents = whole_number("n_latents", n_latents, 1)
     n_trees = whole_number("n_trees", n_trees, 1)
@@ -86,7 +90,7 @@ def hclt(
     if trees == "clusters" and n_trees > 1:
         weights, models = fit_tree_mixture(codes, sizes, n_trees, smoothing, seed=seed)
     else:
-        weights, models = np.full(n_trees, 1 / n_trees), _halved(PairCounts(codes, sizes), n_trees, smoothing)
+        weights, models = np.full(n_trees, 1 / n_trees), _halved(PairCounts(codes, sizes), n_trees, smoothing, prior)
     nodes: list[Node] = []
     parameters: dict[int, Any] = {}
     roots = []
@@ -101,11 +105,11 @@ def hclt(
     return random_circuit(nodes, seed) if init == "random" else Circuit(nodes, parameters)
 
 
-def _halved(counts: PairCounts, n_trees: int, smoothing: float) -> list[TreeModel]:
-    information = counts.mutual_information(smoothing)
+def _halved(counts: PairCounts, n_trees: int, smoothing: float, prior: str) -> list[TreeModel]:
+    information = counts.mutual_information(smoothing if prior == "even" else 1.0)
     models = []
     for _ in range(n_trees):
-        models.append(fit_tree(counts, smoothing, information))
+        models.append(fit_tree(counts, smoothing, prior, information))
         parent = np.array(models[-1].tree.parent)
         v = np.flatnonzero(parent >= 0)
         information[v, parent[v]] /= 2

@@ -96,6 +96,10 @@ class PairCounts:
         """How many rows have the first variable."""
         return float(self.marginal(0).sum())
 
+    def plus(self, other: PairCounts, factor: float) -> PairCounts:
+        """These counts and `factor` times those of `other`."""
+        return PairCounts.of_table(self.table + self.table.dtype.type(factor) * other.table, self.sizes)
+
     def smoothed(self, smoothing: float) -> PairCounts:
         """The counts with that many further rows, spread evenly over the joint values of each pair."""
         per_value = 1 / np.repeat(self.sizes, self.sizes)
@@ -174,11 +178,8 @@ class WeightedCounts:
         self._columns = np.concatenate(columns, axis=1)
         self._full = csr_array((np.array(sign, np.float32), (place, reduced)), shape=(int(self.start[-1]), at))
 
-    def __call__(self, weights: Array, prior: PairCounts | None = None, prior_rows: float = 0.0) -> PairCounts:
-        """Counts of the weighted rows, and of `prior_rows` further ones in which pairs are as common as in `prior`."""
+    def __call__(self, weights: Array) -> PairCounts:
+        """Counts of rows of which each counts as many times as its weight says."""
         columns = self._columns
         product = columns.T @ (columns * weights[:, None].astype(np.float32))
-        table = np.maximum(self._full @ (self._full @ product).T, 0)
-        if prior is not None:
-            table += np.float32(prior_rows / prior.n_rows) * prior.table
-        return PairCounts.of_table(table, self.sizes)
+        return PairCounts.of_table(np.maximum(self._full @ (self._full @ product).T, 0), self.sizes)

@@ -15,7 +15,8 @@ from flatpc.errors import MissingValueError
 from flatpc.structures.chow_liu import add_tree, table_sizes
 from flatpc.structures.mutual_information import PairCounts, WeightedCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns, whole_number
-from flatpc.structures.tree_models import TreeModel, fit_tree
+from flatpc.structures.tree_models import TreeModel, tree_tables
+from flatpc.structures.trees import centre, maximum_spanning_tree, root_at
 
 Array = NDArray[np.float64]
 
@@ -45,7 +46,8 @@ def tree_mixture(
     n_trees
         Of the mixture.
     smoothing
-        A number of further rows for each tree, spread as the pairs of variables are in all rows together.
+        A number of further rows for each tree, in which pairs of variables are as common as in all rows together; and as many
+        for each value of a parent in the tables, with the child distributed as it is given that value in all rows.
     steps
         Of EM, the most; it ends early when a step gains less than 10⁻⁴ of the likelihood.
     seed
@@ -82,7 +84,7 @@ def fit_tree_mixture(
     before = -np.inf
     for step in range(steps + 1):
         weights = (share.sum(axis=0) + 1) / (len(rows) + n_trees)
-        models = [fit_tree(counts(share[:, c], whole, smoothing), 0.0) for c in range(n_trees)]
+        models = [_fit_component(counts(share[:, c]), whole, smoothing) for c in range(n_trees)]
         if step == steps or n_trees == 1:
             break
         joint = np.stack([model.log_prob(rows) for model in models], axis=1) + np.log(weights)
@@ -93,6 +95,20 @@ def fit_tree_mixture(
             break
         before = now
     return weights, models
+
+
+def _fit_component(counts: PairCounts, whole: PairCounts, smoothing: float) -> TreeModel:
+    """The tree of a share of the rows, with edges and tables drawn towards those of the whole."""
+    pooled = counts.plus(whole, smoothing / whole.n_rows)
+    edges = maximum_spanning_tree(pooled.mutual_information())
+    tree = root_at(edges, centre(edges))
+    tables = []
+    for v, everywhere in enumerate(tree_tables(tree, whole, 1.0, "marginals")):
+        parent = tree.parent[v]
+        own = counts.marginal(v)[None] if parent < 0 else counts.joint(parent, v)
+        joint = own + max(smoothing, 1e-9) * everywhere
+        tables.append(joint / joint.sum(axis=1, keepdims=True))
+    return TreeModel(tree, tuple(tables))
 
 
 def _clusters(rows: Array, n_clusters: int, rng: np.random.Generator) -> Array:

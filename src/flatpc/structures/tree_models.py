@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.errors import OptionError
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.trees import RootedTree, centre, maximum_spanning_tree, root_at
 
 Array = NDArray[np.float64]
+PRIORS = ("even", "marginals")
 
 
 @dataclass(frozen=True)
@@ -32,25 +34,43 @@ class TreeModel:
         return out
 
 
-def fit_tree(counts: PairCounts, smoothing: float, information: Array | None = None) -> TreeModel:
+def fit_tree(counts: PairCounts, smoothing: float, prior: str = "even", information: Array | None = None) -> TreeModel:
     """The tree with the largest total of mutual information (or of the matrix given instead) and its smoothed tables.
 
     >>> model = fit_tree(PairCounts(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), sizes=[2, 2]), smoothing=0.0)
     >>> model.tables[1].tolist()
     [[1.0, 0.0], [0.0, 1.0]]
 
-    The root is the centre of the tree.
+    The root is the centre of the tree. See `tree_tables` for `prior`.
     """
-    edges = maximum_spanning_tree(counts.mutual_information(smoothing) if information is None else information)
+    if information is None:
+        information = counts.mutual_information(smoothing if prior == "even" else 1.0)
+    edges = maximum_spanning_tree(information)
     tree = root_at(edges, centre(edges))
-    return TreeModel(tree, tree_tables(tree, counts, smoothing))
+    return TreeModel(tree, tree_tables(tree, counts, smoothing, prior))
 
 
-def tree_tables(tree: RootedTree, counts: PairCounts, smoothing: float) -> tuple[Array, ...]:
-    """The conditionals along the tree; a value of the parent that was never seen gives a uniform row."""
+def tree_tables(tree: RootedTree, counts: PairCounts, smoothing: float, prior: str = "even") -> tuple[Array, ...]:
+    """The conditionals along the tree.
+
+    With the prior `"even"`, `smoothing` is a number of further rows, spread evenly over the joint values of each pair; a value
+    of the parent that was never seen gives a uniform row. With `"marginals"` it is a number of further rows for each value of the
+    parent, in which the child is distributed as in all rows: the tree becomes independent variables as it grows.
+    """
     tables = []
     for v, parent in enumerate(tree.parent):
-        joint = counts.marginal(v, smoothing)[None] if parent < 0 else counts.joint(parent, v, smoothing)
+        if prior == "even":
+            joint = counts.marginal(v, smoothing)[None] if parent < 0 else counts.joint(parent, v, smoothing)
+        else:
+            joint = counts.marginal(v, 1.0)[None]
+            if parent >= 0:
+                joint = counts.joint(parent, v) + smoothing * joint / joint.sum()
         total = joint.sum(axis=1, keepdims=True)
         tables.append(np.where(total > 0, joint / np.where(total > 0, total, 1), 1 / joint.shape[1]))
     return tuple(tables)
+
+
+def check_prior(prior: str) -> None:
+    """Raise unless it is known."""
+    if prior not in PRIORS:
+        raise OptionError(f"prior={prior!r}; choose one of {', '.join(map(repr, PRIORS))}.")
