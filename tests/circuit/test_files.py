@@ -138,6 +138,24 @@ def test_files_of_version_1_stay_loadable() -> None:
     np.testing.assert_array_equal(circuit.parameters[5], [[0.5, 0.5]])
 
 
+def test_what_is_kept_beside_the_circuit_comes_back(tmp_path: Path) -> None:
+    extra = {"columns": [{"name": "größe", "categories": [1, 2.5, "a", True, None]}], "zeros": "0" * 64}
+    files.save(small(), tmp_path / "model", extra)
+    circuit, found = files.load_with_extra(tmp_path / "model")
+    assert_identical(small(), circuit)
+    assert found == extra
+    assert_identical(small(), fp.load(tmp_path / "model"))
+    small().save(tmp_path / "plain")
+    assert files.load_with_extra(tmp_path / "plain")[1] == {}
+
+
+@pytest.mark.parametrize("value", [np.arange(3), {1, 2}, float("nan"), float("inf")])
+def test_only_json_is_kept_beside_a_circuit(tmp_path: Path, value: object) -> None:
+    with pytest.raises(FileFormatError, match="not JSON"):
+        files.save(small(), tmp_path / "model", {"value": value})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_arrays_can_be_read_without_flatpc(tmp_path: Path) -> None:
     circuit = small()
     circuit.save(tmp_path / "model")
@@ -388,6 +406,7 @@ HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
     "version true": (put("version", value=True), "format version is True"),
     "no version": (drop("version"), "format version is None"),
     "no nodes": (drop("nodes"), "should have the keys"),
+    "extra is a list": (put("extra", value=[1]), "extra is missing or not a JSON object"),
     "additional key": (put("surprise", value=1), "should have the keys"),
     "checksum of wrong type": (lambda d, a: json.dumps(d | {"sha256": 5}), "64 hexadecimal digits"),
     "description is a list": (lambda *_: "[]", "not a JSON object"),

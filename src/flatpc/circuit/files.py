@@ -5,7 +5,8 @@
 
 A safetensors file is a length, a JSON header and raw arrays; reading one runs no code. Here
 
-- `__metadata__["flatpc"]` is JSON text: `format`, `version`, `sha256`, `nodes` (children first, as in `Circuit.nodes`);
+- `__metadata__["flatpc"]` is JSON text: `format`, `version`, `sha256`, `nodes` (children first, as in `Circuit.nodes`), and
+  `extra` if something was to be kept beside the circuit;
 - arrays are named by node: `"7.weights"`, `"7.mask"`, `"0.p"`; a node that is tied has none of its own;
 - `sha256` is the digest of the whole file with its own 64 digits written as zeros, so that no byte can change unseen.
 
@@ -47,10 +48,11 @@ _ZEROS = "0" * 64
 _AGAIN = "Restore the file from a copy, or save the model again."
 
 
-def save(circuit: Circuit, path: str | os.PathLike[str]) -> None:
+def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
     """Write `circuit` to the file `path`, replacing in one step what was there.
 
-    Structures that `load` would refuse are refused here already.
+    Structures that `load` would refuse are refused here already. `extra` is anything else to keep in the file, such as the names
+    of columns: a JSON object, which `load_with_extra` gives back.
     """
     path = Path(path)
     if path.is_dir():
@@ -59,13 +61,18 @@ def save(circuit: Circuit, path: str | os.PathLike[str]) -> None:
         raise FileFormatError(f"There is no folder {path.parent} to save into; create it first.")
     circuit.check_structure()
     try:
-        replace_file(path, _encode(circuit))
+        replace_file(path, _encode(circuit, extra))
     except _Refused as error:
         raise FileFormatError(f"Can't save to {path}: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Circuit:
     """The circuit that `save` wrote to `path`, with the same bits; a `FileFormatError` if it isn't one."""
+    return load_with_extra(path)[0]
+
+
+def load_with_extra(path: str | os.PathLike[str]) -> tuple[Circuit, dict[str, Any]]:
+    """The circuit, and what was kept beside it: an empty dict if nothing was."""
     path = Path(path)
     if not path.exists():
         raise FileFormatError(f"There is no file {path}; check the name and the folder you are in.")
@@ -88,7 +95,7 @@ class _Refused(FlatpcError):
 # ---- bytes --------------------------------------------------------------------------------------------------------
 
 
-def _encode(circuit: Circuit) -> bytes:
+def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
     arrays: dict[str, NDArray[Any]] = {}
     for i, node in enumerate(circuit.nodes):
         if isinstance(node, Sum) and node.mask is not None:
@@ -99,8 +106,13 @@ def _encode(circuit: Circuit) -> bytes:
                 arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
     _check_sizes(circuit)
     nodes = [_node_to_json(node) for node in circuit.nodes]
-    description = {"format": FORMAT, "version": VERSION, "sha256": _ZEROS, "nodes": nodes}
-    text = json.dumps(description, separators=(",", ":"), allow_nan=False)
+    description: dict[str, Any] = {"format": FORMAT, "version": VERSION, "sha256": _ZEROS, "nodes": nodes}
+    if extra:
+        description["extra"] = dict(extra)
+    try:
+        text = json.dumps(description, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _Refused(f"what is to be kept beside the circuit is not JSON ({error}).") from None
     blank = bytearray(write_arrays(arrays, {"flatpc": text}))
     if int.from_bytes(blank[:8], "little") > LARGEST_HEADER:
         raise _Refused(f"the description of {len(nodes):,} nodes is larger than a safetensors file can hold.")
@@ -110,7 +122,7 @@ def _encode(circuit: Circuit) -> bytes:
     return bytes(blank)
 
 
-def _decode(data: bytes) -> Circuit:
+def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
     header = _header(data)
     metadata = header.get("__metadata__")
     if not isinstance(metadata, dict) or set(metadata) != {"flatpc"} or not isinstance(metadata["flatpc"], str):
@@ -124,14 +136,14 @@ def _decode(data: bytes) -> Circuit:
             f"its format version is {show(version)} and this flatpc reads version {VERSION}. "
             f"Upgrade flatpc if the file is newer, or save the model again."
         )
-    _keys(description, {"format", "version", "sha256", "nodes"}, "the description")
+    _keys(description, {"format", "version", "sha256", "nodes"}, "the description", {"extra"})
     _check_digest(data, description["sha256"])
     try:
         arrays = read_arrays(data)
     except (SafetensorError, TypeError, ValueError, KeyError) as error:
         raise _Refused(f"its arrays can't be read ({error}). {_AGAIN}") from None
     nodes = [_node_from_json(i, node, arrays) for i, node in enumerate(_list(description["nodes"], "nodes"))]
-    return _build(nodes, arrays)
+    return _build(nodes, arrays), dict(_mapping(description.get("extra", {}), "extra"))
 
 
 def _header(data: bytes) -> Mapping[str, Any]:
