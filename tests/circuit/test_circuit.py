@@ -1,5 +1,6 @@
 """Circuits: what is refused when one is built, that it stays as it is, its counts, and how parameters are replaced and drawn."""
 
+import pickle
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -433,3 +434,20 @@ def test_gaussian_inputs_start_from_rows():
     np.testing.assert_allclose(circuit.parameters[1]["mean"], 3.0, rtol=1e-15)
     assert (circuit.parameters[1]["variance"] >= 0.5).all()
     np.testing.assert_array_equal(circuit.parameters[3], circuit.randomize(1, X=X).parameters[3])
+
+
+def test_a_pickled_circuit_is_the_same_and_as_read_only():
+    mask = np.array([[True, False], [True, True]])
+    nodes = [
+        fp.Input(0, fp.Bernoulli(), 2), fp.Input(1, fp.Bernoulli(), 2, tie=0), fp.Sum((0,), 2, mask=mask),
+        fp.Product((2, 1)), fp.Sum((3,)),
+    ]  # fmt: skip
+    circuit = fp.Circuit(nodes)
+    again = pickle.loads(pickle.dumps(circuit))
+    assert again.nodes == circuit.nodes
+    X = [[0, 1], [1, 1]]
+    np.testing.assert_array_equal(again.log_prob(X), circuit.log_prob(X))
+    assert again.parameters[1] is again.parameters[0]
+    for array in (again.parameters[0]["p"], again.parameters[2], again.nodes[2].mask):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

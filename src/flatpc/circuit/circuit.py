@@ -227,6 +227,14 @@ class Circuit:
         parts = ", ".join(f"{count} {kind.__name__}" for kind, count in kinds.items() if count)
         return f"Circuit({self.n_variables} variables, {self.n_parameters:,} parameters, {self.n_edges:,} edges: {parts})"
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pickled arrays come back writable; a circuit's are not."""
+        self.__dict__.update(state)
+        _freeze({i: self.parameters[i] for i in set(self.owners) if i in self.parameters}, self.owners)
+        for node in self.nodes:
+            if isinstance(node, Sum) and node.mask is not None:
+                node.mask.flags.writeable = False
+
     # ---- parameters -----------------------------------------------------------------------------------------------
 
     def with_parameters(self, parameters: Mapping[int, Any]) -> Circuit:
