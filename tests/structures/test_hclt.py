@@ -8,6 +8,9 @@ import pytest
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError, SupportError
+from flatpc.structures.mutual_information import PairCounts, binned
+from flatpc.structures.options import read_columns
+from flatpc.structures.trees import maximum_spanning_tree
 from tests.oracles.evaluate import assignments, log_prob
 from tests.structures.test_chow_liu import spanning_trees
 from tests.structures.test_mutual_information import information_by_loops
@@ -181,7 +184,6 @@ def test_1556_variables_and_100_latents_build_in_seconds(kind):
         ([[0, 1]], {"n_trees": 0}, OptionError, "n_trees=0"),
         ([[0, 1]], {"smoothing": -1}, OptionError, "smoothing=-1"),
         ([[0, 1]], {"seed": -1}, OptionError, "seed=-1"),
-        ([[0, 1]], {"family": "gaussian"}, OptionError, "Variable 0 is Gaussian"),
         ([[0, 3]], {}, SupportError, "Column 1 has the value 3"),
         ([[0, 1e9]], {"family": "categorical"}, DataError, "merge rare values"),
     ],
@@ -193,3 +195,20 @@ def test_bad_input_is_named(X, options, error, match):
 
 def _sums(circuit):
     return [i for i, node in enumerate(circuit.nodes) if isinstance(node, fp.Sum)]
+
+
+def test_a_tree_over_columns_of_every_kind():
+    """A chain of dependence through five families is found, and the circuit is a distribution over them."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(2000)
+    yes = (x + 0.3 * rng.standard_normal(2000) > 0).astype(float)
+    level = np.digitize(x + 0.1 * rng.standard_normal(2000), [-1, 0, 1]).astype(float)
+    count = rng.poisson(np.exp(1 + level)).astype(float)
+    hits = rng.binomial(20, 1 / (1 + np.exp(-count / 10))).astype(float)
+    rows = np.stack([yes, x, level, count, hits], axis=1)
+    families = ["bernoulli", "gaussian", "categorical", "poisson", "binomial"]
+    edges = maximum_spanning_tree(PairCounts(*binned(rows, read_columns(rows, families)[1])).mutual_information(1.0))
+    assert {tuple(sorted(edge)) for edge in edges.tolist()} == {(0, 1), (1, 2), (2, 3), (3, 4)}
+    circuit = fp.structures.hclt(rows, n_latents=3, family=families)
+    assert [type(family).__name__.lower() for family in circuit.families] == families
+    assert np.isfinite(circuit.log_prob(rows)).all()
