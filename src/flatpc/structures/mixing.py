@@ -1,0 +1,56 @@
+"""Several circuits over the same variables as one: a sum at the root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input, Node, Product, Sum
+from flatpc.errors import OptionError
+
+
+def mix(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
+    """p(x) = Σ_i w_i p_i(x).
+
+    >>> from flatpc import Bernoulli
+    >>> coins = [Circuit([Input(0, Bernoulli())], {0: {"p": [p]}}) for p in (0.2, 0.6)]
+    >>> float(np.exp(mix(coins).log_prob([[1]])[0]))
+    0.4
+
+    `weights` are even unless given, and are divided by their sum.
+    """
+    if not circuits:
+        raise OptionError("There are no circuits to mix; give at least one.")
+    n_variables = {circuit.n_variables for circuit in circuits}
+    if len(n_variables) > 1:
+        raise OptionError(f"The circuits have {sorted(n_variables)} variables; mix circuits over the same variables.")
+    shares = np.ones(len(circuits)) if weights is None else np.asarray(weights, np.float64)
+    if shares.shape != (len(circuits),) or not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
+        raise OptionError(f"weights={weights!r}; give one for each of the {len(circuits)} circuits, not negative and not all 0.")
+    if len(circuits) == 1:
+        return circuits[0]
+    nodes: list[Node] = []
+    parameters: dict[int, Any] = {}
+    roots = []
+    for circuit in circuits:
+        first = len(nodes)
+        nodes.extend(_moved(node, first) for node in circuit.nodes)
+        parameters |= {first + i: value for i, value in circuit.parameters.items()}
+        roots.append(len(nodes) - 1)
+    nodes.append(Sum(tuple(roots)))
+    parameters[len(nodes) - 1] = (shares / shares.sum())[None]
+    return Circuit(nodes, parameters)
+
+
+def _moved(node: Node, by: int) -> Node:
+    """The node in a longer list, in which all before it have moved as well."""
+    if isinstance(node, Product):
+        return replace(node, children=tuple(c + by for c in node.children))
+    tie = None if node.tie is None else node.tie + by
+    if isinstance(node, Input):
+        return replace(node, tie=tie)
+    return replace(node, children=tuple(c + by for c in node.children), tie=tie)
