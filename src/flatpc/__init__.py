@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flatpc.circuit.nodes import Product as Product
     from flatpc.circuit.nodes import Sum as Sum
     from flatpc.errors import FlatpcError as FlatpcError
+    from flatpc.estimator import CircuitDensity as CircuitDensity
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
 
@@ -41,6 +42,7 @@ _HOMES = {
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
     "flatpc.errors": ("FlatpcError",),
+    "flatpc.estimator": ("CircuitDensity",),
     "flatpc.learning": ("Sharpness", "fit"),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -147,7 +147,7 @@ class Columns:
         shown = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
         raise OptionError(f"There is no column {column!r}; the columns are {shown}.")
 
-    def encode(self, X: Any, missing: str = "raise", unseen: str = "raise") -> Array:
+    def encode(self, X: Any, missing: str = "raise", unseen: str = "raise", ignore: int | None = None) -> Array:
         """`[N, D]` float64 as circuits read it: codes of categories, numbers, and NaN for missing values.
 
         Parameters
@@ -157,6 +157,8 @@ class Columns:
         unseen
             `"raise"` refuses values that a binary or categorical column didn't have in training; `"missing"` takes them for
             missing, whatever `missing` says.
+        ignore
+            A column, by position, that is not looked at: all NaN.
         """
         check_choice("missing", missing, MISSING)
         check_choice("unseen", unseen, UNSEEN)
@@ -165,6 +167,9 @@ class Columns:
             raise ShapeError(f"The table has {len(table.columns)} columns; {len(self.columns)} were learnt.")
         out = np.empty((len(table), len(self.columns)))
         for j, (column, raw) in enumerate(zip(self.columns, table.columns, strict=True)):
+            if j == ignore:
+                out[:, j] = np.nan
+                continue
             absent = raw.missing
             if missing == "raise" and absent.any():
                 row = int(np.flatnonzero(absent)[0])

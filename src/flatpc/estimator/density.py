@@ -1,0 +1,308 @@
+"""`CircuitDensity`: density estimation with circuits behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from flatpc.data.columns import MISSING, UNSEEN, Columns, check_choice
+from flatpc.data.raw import RawTable, read_raw
+from flatpc.errors import OptionError
+from flatpc.estimator.choosing import Choice, Options, choose
+from flatpc.estimator.reports import Curvature, free_parameters, sentence
+from flatpc.estimator.scaling import Scaling
+from flatpc.learning.laplace import check_count
+from flatpc.queries.tables import refuse_impossible
+from flatpc.structures.options import whole_number
+
+Array = NDArray[np.float64]
+STRATEGIES = ("mean", "mpe", "sample")
+
+
+class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """The density of a table, learnt as a probabilistic circuit.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).normal(size=(200, 1)) * [1, -2] + [0, 5]
+    >>> density = fp.CircuitDensity(verbose=False).fit(X)
+    >>> density.kinds_
+    {'x0': 'continuous', 'x1': 'continuous'}
+    >>> bool(density.score(X) > density.score(X + [0, 5]))       # mean log-likelihood
+    True
+    >>> density.impute([[1.0, np.nan]]).round().tolist()          # its conditional mean
+    [[1.0, 3.0]]
+
+    A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. Each column is recognised as binary,
+    categorical, count or continuous (`flatpc.data.recognition`). Several circuits, sharpness-aware and plain, are fitted to most
+    of the rows; the best on the rest is fitted again to all, and a line says which one it is and why.
+
+    Parameters
+    ----------
+    structure
+        `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"chow_liu"`, `"hclt"` (hidden
+        Chow-Liu tree), `"mixture"`, `"rat_spn"`.
+    n_latents
+        Units of latents and inputs; `"auto"` tries a few or more, according to the number of rows.
+    mu
+        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`; `"auto"` chooses among 0, 0.1 and 1.
+    kinds
+        Overrules what columns are recognised as: a kind for all, a list with one for each, or a dict by name or position.
+    missing
+        `"raise"` refuses missing values (None, NaN, null) in training and prediction; `"marginalize"` integrates them out.
+    unseen
+        Values that a binary or categorical column didn't have in training: `"raise"` refuses them, `"missing"` takes them for
+        missing.
+    pseudocount
+        Counts added to each input unit of binary and categorical columns, so that no value of them is impossible.
+    validation_fraction
+        Share of rows, drawn at random, by which models are compared and learning is stopped; up to 300 rows this is done three
+        times, with other rows held back. With fewer than ten rows none are.
+    epochs, patience
+        The most steps over all rows, and how many may pass without a better validation likelihood.
+    time_budget
+        Seconds that `fit` should take; past half of them no further model is tried. None takes as long as it takes, and gives
+        the same model on a slow machine as on a fast one.
+    random_state
+        Of the split, the starting points and the order of rows: an int, a NumPy RandomState, or None for chance.
+    verbose
+        Whether `fit` says, in one line on stderr, what was chosen and why; 2 also shows the columns.
+
+    Attributes
+    ----------
+    circuit_
+        The `fp.Circuit`; continuous columns have mean 0 and variance 1 there.
+    columns_, kinds_
+        The columns with their categories, and their kinds by name.
+    summary_
+        What was chosen and why.
+    candidates_
+        All that was tried: `.plan`, `.valid_nll` (in the circuit's units), `.circuit`, `.history`.
+    history_
+        Of the chosen model while it was judged, one row per epoch (`fp.learning.History`); empty for a model that is counted.
+    curvature_
+        How sharp the likelihood is: `.sharpness`, `.by_layer`.
+    n_parameters_
+        Free parameters: for each sum unit one less than its edges, for each input unit those of its family.
+    n_features_in_, feature_names_in_
+        As in scikit-learn; names only if all of the table's are text.
+    """
+
+    def __init__(
+        self,
+        *,
+        structure: str = "auto",
+        n_latents: int | str = "auto",
+        mu: float | str = "auto",
+        kinds: Any = None,
+        missing: str = "raise",
+        unseen: str = "raise",
+        pseudocount: float = 0.3,
+        validation_fraction: float = 0.2,
+        epochs: int = 200,
+        patience: int = 10,
+        time_budget: float | None = 30.0,
+        random_state: Any = 0,
+        verbose: bool | int = True,
+    ) -> None:
+        self.structure = structure
+        self.n_latents = n_latents
+        self.mu = mu
+        self.kinds = kinds
+        self.missing = missing
+        self.unseen = unseen
+        self.pseudocount = pseudocount
+        self.validation_fraction = validation_fraction
+        self.epochs = epochs
+        self.patience = patience
+        self.time_budget = time_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- learning -------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> CircuitDensity:
+        """Learn from the rows of X; `y` is ignored."""
+        options = self._options()
+        table = self._read(X, reset=True)
+        self.columns_ = Columns.learn(table, self.kinds)
+        self.kinds_ = self.columns_.kinds
+        # A value of a training row is seen by being there.
+        encoded = self.columns_.encode(table, self.missing)
+        continuous = np.array([column.kind == "continuous" for column in self.columns_.columns])
+        self.scaling_ = Scaling.learn(encoded, continuous)
+        rows = self.scaling_.apply(encoded)
+        choice = choose(rows, self.columns_.families, options)
+        self._keep(choice, rows)
+        if self.verbose:
+            self._say()
+        return self
+
+    def _options(self) -> Options:
+        check_choice("missing", self.missing, MISSING)
+        check_choice("unseen", self.unseen, UNSEEN)
+        if not 0 <= self.validation_fraction < 1:
+            raise OptionError(f"validation_fraction={self.validation_fraction}; it is 0 or more and less than 1.")
+        if self.time_budget is not None and not self.time_budget > 0:
+            raise OptionError(f"time_budget={self.time_budget}; it is a positive number of seconds, or None.")
+        return Options(
+            structure=self.structure,
+            n_latents=None if self.n_latents == "auto" else whole_number("n_latents", self.n_latents, 1),
+            mu=None if self.mu == "auto" else check_count("mu", self.mu),  # type: ignore[arg-type]
+            pseudocount=check_count("pseudocount", self.pseudocount),
+            validation_fraction=self.validation_fraction,
+            epochs=whole_number("epochs", self.epochs, 1),
+            patience=whole_number("patience", self.patience, 1),
+            time_budget=self.time_budget,
+            seed=_seed(self.random_state),
+        )
+
+    def _keep(self, choice: Choice, rows: Array) -> None:
+        self.circuit_ = choice.circuit
+        self.candidates_ = choice.candidates
+        self.history_ = choice.best.history
+        self.n_iter_ = choice.best.epochs
+        self.n_parameters_ = free_parameters(self.circuit_)
+        self.curvature_ = Curvature.of(self.circuit_, rows)
+        volume = float(self.scaling_.log_volume(rows).mean())
+        self.summary_ = sentence(choice, len(rows), self.n_parameters_, self.curvature_.sharpness, volume)
+
+    def _say(self) -> None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if self.verbose > 1:
+            console.print(self.columns_.show())
+        console.print(f"CircuitDensity: {self.summary_}", highlight=False, markup=False, soft_wrap=True)
+
+    def _read(self, X: Any, *, reset: bool) -> RawTable:
+        """The table's columns, after scikit-learn's checks of their number and names."""
+        table = read_raw(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return table
+
+    def _rows(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Array, RawTable]:
+        """Rows in the circuit's units, and the table as it was given."""
+        check_is_fitted(self)
+        table = self._read(X, reset=False)
+        encoded = self.columns_.encode(table, missing or self.missing, self.unseen, ignore=ignore)
+        return self.scaling_.apply(encoded), table
+
+    # ---- questions ------------------------------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Array:
+        """`[N]`: log p(x) of every row, in the units of the table; missing values are integrated out if allowed."""
+        rows, _ = self._rows(X)
+        return np.asarray(self.circuit_.log_prob(rows, missing="marginalize") - self.scaling_.log_volume(rows))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total); `y` is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def anomaly_score(self, X: Any) -> Array:
+        """`[N]`: -log p(x), higher for stranger rows. Rows with missing values are judged by what they have."""
+        return -self.score_samples(X)
+
+    def bic(self, X: Any) -> float:
+        """-2 Σ log p(x) + k log N with k = `n_parameters_`: the lower the better."""
+        score = self.score_samples(X)
+        return float(-2 * score.sum() + self.n_parameters_ * np.log(len(score)))
+
+    def aic(self, X: Any) -> float:
+        """-2 Σ log p(x) + 2k with k = `n_parameters_`: the lower the better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """New rows, in a table like the one that was learnt from; `random_state` None draws anew each time."""
+        check_is_fitted(self)
+        rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
+        return self.columns_.decode(self.scaling_.undo(rows))
+
+    def impute(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
+        """The table with its missing values filled in given each row's others; what is known stays as it is.
+
+        Parameters
+        ----------
+        strategy
+            `"mean"`: the conditional mean of counts and continuous values, and the most probable category, each column by itself.
+            `"mpe"`: the most probable completion of the row as a whole, exact for Chow-Liu trees and independent columns and
+            otherwise that of the most probable induced tree. `"sample"`: a draw from the conditional distribution.
+        random_state
+            Of the draw; None draws anew each time.
+        """
+        check_choice("strategy", strategy, STRATEGIES)
+        rows, table = self._rows(X, missing="marginalize")
+        if strategy == "mean":
+            filled = self._means(rows)
+        elif strategy == "mpe":
+            filled = self.circuit_.mpe(rows).values
+        else:
+            filled = self.circuit_.sample(1, seed=_seed(random_state), given=rows)[0]
+        return self.columns_.decode(self.scaling_.undo(filled), like=table)
+
+    def _means(self, rows: Array) -> Array:
+        filled = np.array(self.circuit_.expectation(rows))
+        for j, column in enumerate(self.columns_.columns):
+            if column.is_discrete:
+                unknown = np.flatnonzero(np.isnan(rows[:, j]))
+                if len(unknown):
+                    filled[unknown, j] = self._log_conditional(rows[unknown], j).argmax(axis=1)
+        return filled
+
+    def conditional_proba(self, X: Any, column: str | int) -> Array:
+        """`[N, categories]`: the probability of each category of a column given the rest of each row.
+
+        The column's own values in X are not looked at; `categories(column)` names the answer's columns. This is a classifier for
+        any column, learnt once for all.
+
+        Parameters
+        ----------
+        column
+            A binary or categorical column, by name or position.
+        """
+        self.categories(column)
+        j = self.columns_.position(column)
+        rows, _ = self._rows(X, ignore=j)
+        return np.asarray(np.exp(self._log_conditional(rows, j)))
+
+    def _log_conditional(self, rows: Array, j: int) -> Array:
+        """`[N, categories]`: log p(x_j = k | the rest)."""
+        joint = np.empty((len(rows), len(self.columns_.columns[j].categories)))
+        asked = rows.copy()
+        for k in range(joint.shape[1]):
+            asked[:, j] = k
+            joint[:, k] = self.circuit_.log_prob(asked, missing="marginalize")
+        evidence = logsumexp(joint, axis=1, keepdims=True)
+        refuse_impossible(evidence[:, 0], np.arange(len(rows)))
+        return np.asarray(joint - evidence)
+
+    def categories(self, column: str | int) -> list[Any]:
+        """The categories of a binary or categorical column, in the order of `conditional_proba`."""
+        check_is_fitted(self)
+        found = self.columns_.columns[self.columns_.position(column)]
+        if not found.is_discrete:
+            raise OptionError(
+                f"Column {found.name!r} is {found.kind} and has no categories; use impute for its mean given the rest, "
+                f"or learn it with kinds={{{found.name!r}: 'categorical'}}."
+            )
+        return list(found.categories)
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values are welcome if they are marginalised."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalize"
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _seed(random_state: Any) -> int:
+    """A seed from what scikit-learn allows as a random state; an int is its own seed."""
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return whole_number("random_state", random_state, 0)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

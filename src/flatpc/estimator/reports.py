@@ -1,0 +1,80 @@
+"""What a fitted estimator says of itself: free parameters, sharpness, and one line about the choice that was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.estimator.choosing import NAMES, Choice
+
+Array = NDArray[np.float64]
+
+CURVATURE_ROWS = 2000
+"""Rows of which the sharpness is the mean, at the most."""
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """How sharply the likelihood of the training rows falls off around the learnt weights."""
+
+    sharpness: float
+    """Mean over rows of -Tr ∇² log p(x) in the weights of sums, exact."""
+    by_layer: dict[int, float]
+    """What each layer of sums contributes to it, lowest first."""
+    n_rows: int
+    """Rows that the mean is over: all training rows, or 2000 of them."""
+
+    @staticmethod
+    def of(circuit: Circuit, rows: Array) -> Curvature:
+        """The report for a circuit and the rows it was fitted to, NaN where missing."""
+        from flatpc.curvature import breakdown
+
+        some = rows[:: -(-len(rows) // CURVATURE_ROWS)]
+        if not any(isinstance(node, Sum | Mixture) for node in circuit.nodes):
+            return Curvature(0.0, {}, len(some))
+        found = breakdown(circuit, some, missing="marginalize")
+        return Curvature(found.total / len(some), {k: v / len(some) for k, v in found.by_layer.items()}, len(some))
+
+
+def free_parameters(circuit: Circuit) -> int:
+    """Numbers that can be chosen freely: weights and tables have one less than their entries for each unit.
+
+    >>> import flatpc as fp
+    >>> free_parameters(fp.structures.rat_spn(2, depth=0, n_repetitions=1, n_inputs=3))  # 3 · 2 Gaussians of 2 numbers, 3 weights
+    14
+    """
+    total = 0
+    for i, node in enumerate(circuit.nodes):
+        if isinstance(node, Product) or circuit.owners[i] != i:
+            continue
+        if isinstance(node, Input):
+            if node.family.learnable:
+                shapes = node.family.parameter_shapes(node.width).values()
+                # A table has one row on the simplex for each unit.
+                total += sum(shape[0] * (shape[1] - 1) if len(shape) == 2 else shape[0] for shape in shapes)
+        else:
+            width, n_edges = circuit.weight_shape(i)
+            mask = node.mask if isinstance(node, Sum) else None
+            total += (width * n_edges if mask is None else int(mask.sum())) - width
+    return total
+
+
+def sentence(choice: Choice, n_rows: int, n_free: int, sharpness: float, log_volume: float) -> str:
+    """What was chosen and why, in one line; log-likelihoods are in the user's units, `log_volume` below the circuit's."""
+    facts = f"{n_free:,} free parameters, sharpness {sharpness:.3g}"
+    if choice.n_valid == 0:
+        return f"{choice.best.plan}: too few rows ({n_rows}) to hold some back and compare; {facts}."
+    score = f"{-choice.best.valid_nll - log_volume:.3f} nats per row"
+    others = [candidate for candidate in choice.candidates if candidate is not choice.best]
+    if not others:
+        reason = f"as asked; {score} on {choice.n_valid} validation rows"
+    else:
+        reason = f"best of {len(choice.candidates)} on {choice.n_valid} validation rows with {score}"
+        plain = next((candidate for candidate in others if candidate.plan.structure == "factorized"), None)
+        if plain is not None:
+            reason += f" ({NAMES['factorized']}: {-plain.valid_nll - log_volume:.3f})"
+    return f"{choice.best.plan}: {reason}; fitted again to all {n_rows:,} rows; {facts}."
