@@ -3,9 +3,12 @@
 from flatpc.learning.dropout import Dropout
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
+from flatpc.learning.growing import grow
 from flatpc.learning.history import History, degree_of_overfitting
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.notes import LearningWarning
+from flatpc.learning.prune_grow import PruneGrow
+from flatpc.learning.pruning import prune
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.schedules import cosine, linear, stages
 from flatpc.learning.selection import Candidate, Selection, select
@@ -23,6 +26,7 @@ __all__ = [
     "History",
     "Laplace",
     "LearningWarning",
+    "PruneGrow",
     "Selection",
     "Sharpness",
     "Softening",
@@ -30,7 +34,9 @@ __all__ = [
     "cosine",
     "degree_of_overfitting",
     "fit",
+    "grow",
     "linear",
+    "prune",
     "select",
     "stages",
 ]

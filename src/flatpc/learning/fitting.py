@@ -136,6 +136,7 @@ def fit(
     distributed
         Share every batch among the processes started by torchrun.
     """
+    given = dict(locals())
     epochs = whole_number("epochs", epochs, 0)
     if batch_size is not None:
         batch_size = whole_number("batch_size", batch_size, 1)
@@ -147,6 +148,11 @@ def fit(
         raise OptionError("early_stopping judges by validation rows; pass valid=...")
     if time_budget is not None and not time_budget > 0:
         raise OptionError(f"time_budget={time_budget}; it is a positive number of seconds.")
+    chosen = Regularizers.read(regularizer, method)
+    if chosen.recipe is not None:
+        rest = [part for part in chosen.parts if part is not chosen.recipe]
+        del given["circuit"], given["X"]
+        return chosen.recipe.run(fit, circuit, X, {**given, "regularizer": rest})
     rows = read_rows(circuit, X, missing)
     judges = None if valid is None else _read_valid(circuit, valid, missing)
     workers = connect() if distributed else Workers()
@@ -157,8 +163,7 @@ def fit(
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
         "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
-        "seed": seed,
-        "early_stopping": patience, "dtype": dtype, "processes": workers.n,
+        "seed": seed, "early_stopping": patience, "dtype": dtype, "processes": workers.n,
     }  # fmt: skip
     learner = _learner(evaluator, rows, judges is not None, workers, options)
     plan = Plan(

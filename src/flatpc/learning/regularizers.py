@@ -7,6 +7,7 @@ A regulariser has its say in one place of a step. Two of one place would overrul
 | the flows of rows | `Softening`, `Dropout` |
 | counts | `Laplace` |
 | the M-step's equation, or the gradient's penalty | `Sharpness`, `Entropy` |
+| the structure, between parts of a run | `PruneGrow` |
 | the point at which a gradient is taken | `SAM`, `ASAM` |
 """
 
@@ -24,6 +25,7 @@ from flatpc.learning.collect import Collect
 from flatpc.learning.dropout import Dropout, Dropped
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.laplace import Laplace
+from flatpc.learning.prune_grow import PruneGrow
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.sharpness import Sharpness
 from flatpc.learning.softening import Softened, Softening
@@ -35,6 +37,7 @@ NAMES: dict[str, type[Any]] = {
     "dropout": Dropout,
     "entropy": Entropy,
     "laplace": Laplace,
+    "prune-grow": PruneGrow,
     "sam": SAM,
     "sharpness": Sharpness,
     "softening": Softening,
@@ -42,7 +45,7 @@ NAMES: dict[str, type[Any]] = {
 GRADIENT_ONLY = (SAM, ASAM)
 EM_ONLY = (Laplace, Entropy)
 
-Regularizer = Laplace | Softening | Dropout | Entropy | Sharpness | SAM | ASAM
+Regularizer = Laplace | Softening | Dropout | Entropy | Sharpness | PruneGrow | SAM | ASAM
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Regularizers:
     entropy: Entropy | None = None
     ascent: SAM | ASAM | None = None
     flows: Softening | Dropout | None = None
+    recipe: PruneGrow | None = None
     parts: tuple[Regularizer, ...] = ()
 
     @classmethod
@@ -97,6 +101,8 @@ class Regularizers:
             return replace(self, entropy=part)
         if isinstance(part, Softening | Dropout):
             return replace(self, flows=part)
+        if isinstance(part, PruneGrow):
+            return replace(self, recipe=part)
         return replace(self, ascent=part)
 
 
@@ -123,6 +129,7 @@ PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both say where the gradient is taken", (SAM, ASAM)),
     ("both put an equation of their own into the M-step", (Sharpness, Entropy)),
     ("both change the flows of rows", (Softening, Dropout)),
+    ("both change the structure", (PruneGrow,)),
     ("SAM compares two gradients of one objective, and dropout changes it in between", (Dropout, SAM)),
     ("ASAM compares two gradients of one objective, and dropout changes it in between", (Dropout, ASAM)),
 )
