@@ -26,6 +26,7 @@ Y = fp.data.manifold("spiral", 60)
 RUNS = {
     "em": (CIRCUIT, X, {"batch_size": 25, "sharpness": fp.Sharpness(mu=0.3), "valid": V}),
     "em float32": (CIRCUIT, X, {"batch_size": 25, "dtype": "float32", "pseudocount": 0.1}),
+    "em momentum": (GAUSSIAN, Y, {"batch_size": 25, "momentum": 0.9, "anemone": True, "dtype": "float32"}),
     "em dropout": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "sgd dropout": (CIRCUIT, X, {"method": "sgd", "batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "sharpness": fp.Sharpness(mu="adaptive"), "valid": Y[:20]}),

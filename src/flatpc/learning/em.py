@@ -24,11 +24,13 @@ from flatpc.engine._kernels.update import Rule
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.learning import model
+from flatpc.learning.anemone import UnitSteps
 from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
 from flatpc.learning.entropy import Entropy, EntropyStep
 from flatpc.learning.inputs import group_inputs, update_inputs
 from flatpc.learning.layers import Layers
+from flatpc.learning.momentum import Momentum
 from flatpc.learning.schedules import Constant, Schedule
 from flatpc.learning.sharpness import Sharpness
 
@@ -82,6 +84,8 @@ class EM:
         workers: Workers | None = None,
         collect: Collect | None = None,
         entropy: Entropy | None = None,
+        momentum: float = 0.0,
+        anemone: bool = False,
     ) -> None:
         self.evaluator = evaluator
         self.n_rows = n_rows
@@ -97,8 +101,10 @@ class EM:
         self._groups = group_inputs(evaluator.circuit, evaluator.program)
         self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
         self._entropy = EntropyStep(entropy, evaluator, self._groups) if entropy else None
+        self._momentum = Momentum(momentum, evaluator, self._groups) if momentum else None
+        self._anemone = anemone
         relative = sharpness is not None and sharpness.relative
-        self._fused = collect is None and entropy is None and self.workers.n == 1 and not relative
+        self._fused = self.workers.n == 1 and not (collect or entropy or momentum or anemone or relative)
         """Whether flows can be used up as soon as they are there."""
 
     def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
@@ -111,7 +117,7 @@ class EM:
         self.mu = self._mu(progress, share)
         rule = self._rule(np.full(self.evaluator.program.n_steps, self.mu), share, self.step_size(progress))
         log_likelihood, inputs = self.evaluator.em_step(evidence, rows, rule)
-        self._update_inputs(inputs, progress, share)
+        self._update_inputs(inputs, progress, share, self.step_size(progress))
         return log_likelihood
 
     def accumulate(self, evidence: Evidence, rows: Ints) -> Statistics:
@@ -121,24 +127,33 @@ class EM:
 
     def update(self, statistics: Statistics, progress: float = 0.0) -> None:
         """The M-step from statistics that were taken at the present parameters; it uses them up."""
-        share = statistics.n_rows / self.n_rows
+        gradient, inputs, n_rows = statistics.gradient, statistics.inputs, statistics.n_rows
+        alpha, share = self.step_size(progress), n_rows / self.n_rows
+        if self._momentum is not None:
+            gradient, inputs = self._momentum.smooth(gradient, inputs, n_rows)
+        counts = self.pseudocount * share, self.input_pseudocount * share
         if self._entropy is not None:
-            self._entropy.update(
-                statistics.gradient, statistics.inputs, statistics.n_rows,
-                self.pseudocount * share, self.input_pseudocount * share, self.step_size(progress),
-            )  # fmt: skip
-            return
+            self._entropy.update(gradient, inputs, n_rows, *counts, alpha)
+        elif self._anemone:
+            steps = UnitSteps(self.evaluator, self._groups, gradient, inputs, n_rows, *counts, alpha)
+            self._maximise(gradient, inputs, progress, share, 1.0)
+            steps.average()
+        else:
+            self._maximise(gradient, inputs, progress, share, alpha)
+
+    def _maximise(self, gradient: NDArray[Any], inputs: Array, progress: float, share: float, alpha: float) -> None:
+        """Towards what maximises the expected log-likelihood less the penalty, by the step α."""
         per_layer = np.full(self._layers.n_layers, self._mu(progress, share))
         if self.sharpness and self.sharpness.relative:
-            per_layer *= self._unit(*self._layers.mean_flow(statistics.gradient, self.evaluator.weights))
+            per_layer *= self._unit(*self._layers.mean_flow(gradient, self.evaluator.weights))
         self.mu = float(per_layer.mean()) if len(per_layer) else 0.0
-        rule = self._rule(self._layers.per_step(per_layer), share, self.step_size(progress))
+        rule = self._rule(self._layers.per_step(per_layer), share, alpha)
         program = self.evaluator.program
         run(
             update_weights, self.evaluator.n_threads,
-            program.structure, program.owners, self.evaluator.weights, statistics.gradient, rule, True,
+            program.structure, program.owners, self.evaluator.weights, gradient, rule, True,
         )  # fmt: skip
-        self._update_inputs(statistics.inputs, progress, share)
+        self._update_inputs(inputs, progress, share, alpha)
 
     def _mu(self, progress: float, share: float) -> float:
         """μ for a batch with this share of the data, or in units of the mean flow."""
@@ -157,14 +172,14 @@ class EM:
     def _rule(self, mu: Array, share: float, alpha: float) -> Rule:
         return Rule(self._kind, mu, self.pseudocount * share, alpha, self._allowed)
 
-    def _update_inputs(self, statistics: Array, progress: float, share: float) -> None:
+    def _update_inputs(self, statistics: Array, progress: float, share: float, alpha: float) -> None:
         regularised = self.sharpness is not None and self.sharpness.inputs
         update_inputs(
             self._groups, statistics, self.evaluator.inputs,
             kind=self._kind if regularised else update.PLAIN,
             mu=self._mu(progress, share) if regularised else 0.0,
             unit=self._unit if self.sharpness is not None and self.sharpness.relative else None,
-            pseudocount=self.input_pseudocount * share, alpha=self.step_size(progress),
+            pseudocount=self.input_pseudocount * share, alpha=alpha,
         )  # fmt: skip
 
     def end_epoch(self, overfitting: float | None) -> None:
@@ -179,9 +194,12 @@ class EM:
 
     def state(self) -> model.Parameters:
         """All that a later run needs to go on from here."""
-        return {**model.packed(self.evaluator), "draws": np.array([self.collect.draws])}
+        momentum = {} if self._momentum is None else self._momentum.state()
+        return {**model.packed(self.evaluator), "draws": np.array([self.collect.draws]), **momentum}
 
     def restore(self, state: model.Parameters) -> None:
         """Go on from a state."""
         model.restore(self.evaluator, state)
         self.collect.draws = int(state["draws"][0])
+        if self._momentum is not None:
+            self._momentum.restore(state)

@@ -68,6 +68,8 @@ def fit(
     input_pseudocount: float | None = None,
     sharpness: Sharpness | None = None,
     regularizer: Any = None,
+    momentum: float = 0.0,
+    anemone: bool = False,
     clip: float | None = None,
     seed: int = 0,
     early_stopping: int | None = None,
@@ -111,6 +113,10 @@ def fit(
     regularizer
         One of `fp.learning.regularizers.NAMES`, by name or with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a
         list of those that go together. `fp.Sharpness` can be among them.
+    momentum
+        EM: the M-step uses flows averaged over about 1 / (1 - momentum) batches; from 0 to less than 1.
+    anemone
+        EM: scale the step of every unit by the flow that the batch brings it, relative to what the model expects.
     clip
         Gradient learning: the largest norm of a gradient; None leaves gradients as they are.
     seed
@@ -163,6 +169,7 @@ def fit(
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
         "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
+        "momentum": momentum, "anemone": anemone,
         "seed": seed, "early_stopping": patience, "dtype": dtype, "processes": workers.n,
     }  # fmt: skip
     learner = _learner(evaluator, rows, judges is not None, workers, options)
@@ -197,15 +204,26 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
         check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
         if isinstance(chosen.flows, Dropout) and chosen.flows.sums > 0 and any(step_size(t / 100) >= 1 for t in range(100)):
             raise OptionError("With step_size=1 EM would delete each edge that Dropout leaves out of a batch; take 0.5 or less.")
+        if chosen.entropy is not None and options["anemone"]:
+            raise OptionError("Entropy and anemone=True both say how far a unit moves; leave one out.")
         return EM(
             evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
             input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,
-            entropy=chosen.entropy,
+            entropy=chosen.entropy, momentum=_momentum(options["momentum"]), anemone=options["anemone"],
         )  # fmt: skip
+    for name in ("momentum", "anemone"):
+        if options[name]:
+            raise OptionError(f"{name} is for method='em'; leave it out with method={method!r}.")
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
     from flatpc.learning.gradient import Gradient
 
     return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect)
+
+
+def _momentum(value: float) -> float:
+    if not 0 <= value < 1:
+        raise OptionError(f"momentum={value}; it is the share of the past in the averaged flows, from 0 to less than 1.")
+    return value
 
 
 def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
