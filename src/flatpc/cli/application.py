@@ -1,0 +1,87 @@
+"""The application: how a command ends, well or badly.
+
+| exit code | when |
+|---|---|
+| 0 | all is well |
+| 1 | a mistake that the user can correct: one or two lines say what and how |
+| 2 | wrong usage: an unknown option, a missing argument, a value that an option doesn't take |
+| 70 | a bug in flatpc: a traceback, and where to report it |
+| 130 | Ctrl-C |
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from flatpc.cli.wording import in_options
+from flatpc.errors import FlatpcError
+
+OK, MISTAKE, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+
+class Commands(TyperGroup):
+    """All commands; a mistake in one of them becomes a message and an exit code."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run what the command line says, and exit."""
+        options["standalone_mode"] = False
+        try:
+            code = super().main(*arguments, **options)
+        except FlatpcError as mistake:
+            say(f"Error: {in_options(str(mistake))}")
+            sys.exit(MISTAKE)
+        except OSError as problem:
+            if problem.filename is None:
+                _report_a_bug()
+            say(f"Error: {problem.filename}: {problem.strerror}.")
+            sys.exit(MISTAKE)
+        except Exception as problem:
+            _say_usage(problem)
+            _report_a_bug()
+        sys.exit(code if isinstance(code, int) else OK)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C ends it without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("Stopped. Files are written in one step, so none is half-written.")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def say(text: str) -> None:
+    """A line for the user, on standard error."""
+    typer.echo(text, err=True)
+
+
+def _say_usage(problem: Exception) -> None:
+    """Two lines, if the problem is one of usage; typer tells those by a method that others lack."""
+    if hasattr(problem, "format_message"):
+        context = getattr(problem, "ctx", None)
+        say(f"Error: {problem.format_message()}")
+        say(f"See {context.command_path if context else 'flatpc'} --help.")
+        sys.exit(getattr(problem, "exit_code", USAGE))
+
+
+def _report_a_bug() -> None:
+    traceback.print_exc()
+    say("This is a bug in flatpc, not a mistake of yours. Please report it with the lines above and the command you typed.")
+    sys.exit(BUG)
+
+
+def examples(*lines: str) -> str:
+    """What stands below a command's help."""
+    return "\n\n".join(["Examples:", *lines])
+
+
+def paragraphs(command: Callable[..., None]) -> str:
+    """A command's docstring with one line for each paragraph: the terminal says where lines end."""
+    text = inspect.cleandoc(command.__doc__ or "")
+    return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))

@@ -1,0 +1,178 @@
+"""`flatpc fit`: learn a model from a table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flatpc.cli.application import INTERRUPTED, examples
+from flatpc.cli.options import Data, Force, Json, Missing, OnMissing, OnUnseen, Seed, Unseen
+from flatpc.cli.output import check_output, print_json
+from flatpc.errors import OptionError
+
+if TYPE_CHECKING:
+    from flatpc.cli.candidates import Mu
+
+EXAMPLES = examples(
+    "flatpc fit people.csv -o people.model",
+    "flatpc fit people.csv -o people.model --kind age=continuous --kind zip=categorical --missing marginalize",
+    "flatpc fit nltcs -o nltcs.model --structure hclt --latents 100 --mu auto --fraction 0.05",
+    "flatpc fit spiral -o spiral.model --structure rat-spn --method adam --mu adaptive --epochs 200",
+)
+
+
+class Structure(StrEnum):
+    """The shape of the circuit."""
+
+    AUTO = "auto"
+    HCLT = "hclt"
+    RAT_SPN = "rat-spn"
+    CHOW_LIU = "chow-liu"
+    FACTORIZED = "factorized"
+
+
+class Method(StrEnum):
+    """How parameters are learnt."""
+
+    EM = "em"
+    ADAM = "adam"
+    SGD = "sgd"
+
+
+def fit(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file of the model.", show_default=False)],
+    structure: Annotated[Structure, typer.Option(help="auto: by the kinds of columns and the validation rows.")] = Structure.AUTO,
+    latents: Annotated[
+        int | None, typer.Option(min=1, help="States of each latent: 32 for hclt, 10 for rat-spn.", show_default=False)
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Cuts of a rat-spn; by the number of columns.", show_default=False)
+    ] = None,
+    mu: Annotated[
+        str, typer.Option(help="Weight of the sharpness penalty: auto (by validation rows), a number, mean-flow or adaptive.")
+    ] = "auto",
+    method: Annotated[Method, typer.Option(help="EM or gradient descent.")] = Method.EM,
+    epochs: Annotated[int, typer.Option(min=1, help="The most passes over the rows.")] = 100,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Rows per step; for EM up to 2000 rows all of them, else 200.", show_default=False)
+    ] = None,
+    step_size: Annotated[
+        float | None, typer.Option(help="EM: 1 with all rows at once, 0.3 with batches; else 0.1.", show_default=False)
+    ] = None,
+    pseudocount: Annotated[
+        float | None,
+        typer.Option(help="Counts that keep unseen values possible; 0.1 for EM, 1 where counted.", show_default=False),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.1 unless DATA has some.",
+                     metavar="FILE|FRACTION", show_default=False),
+    ] = None,
+    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs that didn't help; 0 never does.")] = 10,
+    budget: Annotated[float | None, typer.Option(help="Seconds to learn for.", show_default=False)] = None,
+    fraction: Annotated[float, typer.Option(help="Learn from this share of the training rows.")] = 1.0,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="COLUMN=KIND", help="binary, categorical, count or continuous.", show_default=False),
+    ] = None,
+    missing: OnMissing = Missing.RAISE,
+    unseen: OnUnseen = Unseen.RAISE,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Learn a model from a table, and keep it in one file.
+
+    Kinds of columns are recognised and shown. Several values of the penalty are tried unless one is given, and the validation
+    rows choose. Ctrl-C ends learning and keeps the best model so far.
+    """
+    check_output(output, force)
+    if not 0 < fraction <= 1:
+        raise OptionError(f"--fraction {fraction}; it is greater than 0 and at most 1.")
+    from flatpc.cli.candidates import Settings
+    from flatpc.cli.training import Run
+
+    settings = Settings(
+        structure.value, latents, depth, read_mu(mu), method.value, epochs, batch_size, _step_size(step_size, method),
+        _zero_or_more("--pseudocount", pseudocount), patience, _positive("--budget", budget), seed,
+    )  # fmt: skip
+    run = Run(data, settings, *read_valid(valid), fraction, read_kinds(kind or []), missing.value, unseen.value, quiet=json)
+    run.learn(output)
+    found = run.measure(output)
+    if json:
+        print_json(found)
+    else:
+        run.show(found)
+    if run.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def read_mu(text: str) -> Mu:
+    """`auto`, `mean-flow`, `adaptive` or a number.
+
+    >>> read_mu("0.1"), read_mu("auto")
+    (0.1, 'auto')
+    """
+    if text in ("auto", "mean-flow", "adaptive"):
+        return text
+    try:
+        mu = float(text)
+    except ValueError:
+        raise OptionError(f"--mu {text}; give a number, or auto, mean-flow or adaptive.") from None
+    if not 0 <= mu < float("inf"):
+        raise OptionError(f"--mu {text}; the weight of a penalty is a finite number of 0 or more.")
+    return mu
+
+
+def read_valid(text: str | None) -> tuple[str | None, float | None]:
+    """A file or a share of the rows; neither if nothing is said.
+
+    >>> read_valid("0.2"), read_valid("judges.csv")
+    ((None, 0.2), ('judges.csv', None))
+    """
+    if text is None:
+        return None, None
+    try:
+        share = float(text)
+    except ValueError:
+        return text, None
+    if not 0 <= share < 1:
+        raise OptionError(f"--valid {text}; a share of the rows is 0 or more and less than 1. For a file give its name.")
+    return None, share
+
+
+def read_kinds(given: list[str]) -> dict[str | int, str]:
+    """Kinds by column.
+
+    >>> read_kinds(["age=continuous"])
+    {'age': 'continuous'}
+    """
+    out: dict[str | int, str] = {}
+    for text in given:
+        column, sign, kind = text.rpartition("=")
+        if not sign or not column:
+            raise OptionError(f"--kind {text}; write a column and its kind, such as --kind age=continuous.")
+        out[column] = kind
+    return out
+
+
+def _step_size(value: float | None, method: Method) -> float | None:
+    if value is not None and method is Method.EM and not 0 < value <= 1:
+        raise OptionError(f"--step-size {value}; with EM, which averages old and new parameters, it is above 0 and at most 1.")
+    return _positive("--step-size", value)
+
+
+def _positive(name: str, value: float | None) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise OptionError(f"{name} {value}; give a positive number.")
+    return value
+
+
+def _zero_or_more(name: str, value: float | None) -> float | None:
+    if value is not None and not 0 <= value < float("inf"):
+        raise OptionError(f"{name} {value}; give 0 or a positive number.")
+    return value

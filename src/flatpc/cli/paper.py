@@ -1,0 +1,131 @@
+"""`flatpc reproduce` and `flatpc report`: the paper's tables and figures, and a page about them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flatpc.cli.application import MISTAKE, examples, say
+from flatpc.cli.options import Force, Json
+from flatpc.cli.output import check_output, console, print_json, show_table, shows_progress
+from flatpc.errors import DataError, OptionError
+
+REPRODUCE = examples(
+    "flatpc reproduce table1 --quick",
+    "flatpc reproduce table2 --datasets nltcs,dna --jobs 2 --budget 3600",
+    "flatpc reproduce table1 --protocol code --folder results",
+    "flatpc reproduce figure-ablation --quick",
+)
+REPORT = examples("flatpc report results -o report.html")
+
+Folder = Annotated[Path, typer.Option(help="Where results are kept.")]
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="table1, table2, never-lose or figure-...; `list` lists them.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, unless parts are named.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the last run stopped. It always does; runs that are done stay done.")
+    ] = False,
+    protocol: Annotated[str, typer.Option(help="As the paper's text says (text), or as its code does (code).")] = "text",
+    datasets: Annotated[str | None, typer.Option(help="Names, with commas between them.", show_default=False)] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one unless given.", show_default=False)] = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds after which nothing new is begun.", show_default=False)] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run again what ended with an error.")] = False,
+    folder: Folder = Path("results"),
+    json: Json = False,
+) -> None:
+    """Run one of the paper's experiments, and write a report of all that is there.
+
+    Every result is kept as soon as it is there: stopped at any moment and started again, it loses nothing and repeats nothing.
+    """
+    if name == "list":
+        _list(json)
+        return
+    if budget is not None and not budget > 0:
+        raise OptionError(f"--budget {budget}; give a positive number of seconds.")
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder} is not a folder; give another one with --folder.")
+    tables, figures = experiments()
+    if name in tables:
+        found = _table(name, folder, datasets, json, quick=quick, protocol=protocol, n_jobs=jobs, budget=budget, retry=retry)
+    elif name in figures:
+        found = _figure(name, folder, quick, budget, json)
+    else:
+        raise OptionError(f"There is no experiment {name}; choose one of {', '.join([*tables, *figures])}.")
+    page = _report(folder, folder / "report.html")
+    if json:
+        print_json({"experiment": name, "folder": folder, "report": page, **found})
+    else:
+        show_table(name, [(key.replace("_", " "), _shown(value)) for key, value in found.items()])
+        say(f"Results are in {folder}; wrote {page}.")
+    if found.get("failed"):
+        say(f"{found['failed']} runs ended with an error; run them again with --retry.")
+        raise typer.Exit(MISTAKE)
+
+
+def experiments() -> tuple[dict[str, str], dict[str, str]]:
+    """Tables and figures that are declared, with their titles."""
+    from flatpc.experiments.figures import FIGURES, figure
+    from flatpc.experiments.tables import TABLES
+
+    return {name: table.title for name, table in TABLES.items()}, {name: figure(name).TITLE for name in FIGURES}
+
+
+def _list(json: bool) -> None:
+    tables, figures = experiments()
+    both = {**tables, **figures}
+    if json:
+        print_json(both)
+        return
+    for name, title in both.items():
+        console().print(f"{name:18}{title}")
+
+
+def _table(name: str, folder: Path, datasets: str | None, quiet: bool, **options: Any) -> dict[str, Any]:
+    from flatpc.experiments.reproduce import reproduce as run
+
+    chosen = [part.strip() for part in datasets.split(",")] if datasets else None
+    return asdict(run(name, folder, datasets=chosen, progress=not quiet, **options))
+
+
+def _figure(name: str, folder: Path, quick: bool, budget: float | None, quiet: bool) -> dict[str, Any]:
+    from flatpc.experiments import figures
+
+    limit = math.inf if budget is None else budget
+    found = figures.compute(name, folder, quick=quick, budget=limit, progress=shows_progress(quiet))
+    wanted = figures.figure(name).pieces(quick)
+    return {"pieces": len(found), "left": len(wanted) - len(found)}
+
+
+def report(
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="A folder that `flatpc reproduce` filled.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write one page about all results of a folder: tables beside the paper's, figures that can be turned."""
+    if not results.is_dir():
+        raise DataError(f"There is no folder {results}; give the one that `flatpc reproduce` filled.")
+    check_output(output, force, (".html",))
+    page = _report(results, output)
+    if json:
+        print_json({"report": page})
+    else:
+        say(f"Wrote {page}.")
+
+
+def _report(folder: Path, page: Path) -> Path:
+    from flatpc.experiments.report import report as write
+
+    return write(folder, page)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"

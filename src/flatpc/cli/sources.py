@@ -1,0 +1,117 @@
+"""DATA on the command line: a file or a data set's name becomes rows, and rows become those of a model."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flatpc.errors import DataError, FlatpcError, OptionError
+
+if TYPE_CHECKING:
+    from flatpc.data.columns import Columns
+    from flatpc.data.raw import RawTable
+
+FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows by split; a file without splits has `train` only."""
+
+    name: str
+    train: Any
+    valid: Any
+    test: Any
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether some rows are set apart."""
+        return self.valid is not None or self.test is not None
+
+    def rows(self, split: str | None, default: str = "test") -> tuple[str, Any]:
+        """The rows asked for and what they are called; unless asked, those of `default`, or all of a table without splits."""
+        if not self.has_splits:
+            if split not in (None, "train"):
+                raise OptionError(f"{self.name} has no {split} rows: it is one table without splits; leave --split out.")
+            return "all", self.train
+        chosen = split or (default if getattr(self, default) is not None else "valid")
+        found = getattr(self, chosen)
+        if found is None:
+            raise OptionError(f"{self.name} has no {chosen} rows; choose another --split.")
+        return chosen, found
+
+
+def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
+    """What DATA names: a file if it looks like one, else a data set."""
+    from flatpc.data import fraction_of, load, read_table
+
+    if Path(data).exists() or data.lower().endswith(FILES):
+        if not Path(data).exists():
+            raise DataError(f"There is no file {data}; check the name and the folder you are in.")
+        table = read_table(data)
+        train = table.train if fraction == 1.0 else _some(table.train, fraction, seed)
+        return Source(data, train, table.valid, table.test)
+    if data not in _names():
+        near = difflib.get_close_matches(data, _names(), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"`flatpc datasets` lists the names, and files end in {', '.join(FILES)}."
+        raise DataError(f"There is no file {data} and no data set of that name; {hint}")
+    splits = load(data, seed)
+    return Source(data, fraction_of(splits.train, fraction, how="random", seed=seed), splits.valid, splits.test)
+
+
+def _names() -> list[str]:
+    from flatpc.data.debd import registry
+    from flatpc.data.manifolds import MANIFOLDS
+
+    return [*MANIFOLDS, "gaussian_mixture", *registry().sets]
+
+
+def _some(rows: Any, fraction: float, seed: int) -> Any:
+    import numpy as np
+
+    from flatpc.data import fraction_of
+
+    chosen = fraction_of(np.arange(len(rows)), fraction, how="random", seed=seed)
+    return rows[chosen.tolist()]
+
+
+def read_columns(rows: Any, name: str) -> RawTable:
+    """The columns of a table, with its name in front of what is wrong with it."""
+    from flatpc.data.raw import read_raw
+
+    try:
+        return read_raw(rows)
+    except FlatpcError as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = False) -> RawTable:
+    """The table with the model's columns in the model's order; by position where the table has no names of its own."""
+    from flatpc.data.raw import RawTable
+
+    wanted = columns.names
+    if _is_nameless(table.names) or (_is_nameless(wanted) and len(table.names) == len(wanted)):
+        if len(table.names) != len(wanted):
+            raise DataError(
+                f"{name} has {len(table.names)} columns and no names for them; the model has {len(wanted)}: {_some_of(wanted)}."
+            )
+        return table
+    for column in wanted:
+        if column not in table.names:
+            raise DataError(f"{name} has no column {column!r}, which the model needs; it has {_some_of(table.names)}.")
+    extra = [column for column in table.names if column not in wanted]
+    if extra and not ignore_extra:
+        raise DataError(f"{name} has the column {extra[0]!r}, which the model doesn't know; remove it, or pass --ignore-extra.")
+    by_name = {column.name: column for column in table.columns}
+    return RawTable(tuple(by_name[column] for column in wanted), table.container, table.native)
+
+
+def _is_nameless(names: Sequence[str]) -> bool:
+    return list(names) == [f"x{j}" for j in range(len(names))]
+
+
+def _some_of(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
