@@ -1,11 +1,11 @@
 """Which circuit: a few structures and penalties are fitted to most of the rows and judged by the rest.
 
-1. Structures, with μ = 0.1: independent columns; a Chow-Liu tree if all columns have categories; random tensorised circuits if all
-   are continuous, else hidden Chow-Liu trees; and plain mixtures; those with latents once with few and once with more of them.
+1. Structures, with μ = 0.1: independent columns; a Chow-Liu tree if all columns have categories; random tensorised circuits if
+   all are continuous, else hidden Chow-Liu trees; plain mixtures. Those with latents come with few and with more of them.
 2. For the best one that has a penalty: μ = 0 and 1, then smaller floors of the variance of Gaussian inputs.
 
-A fifth of few rows is no judge, so up to 300 rows are split three times, with other validation rows each time. The best on
-the validation rows is fitted again to all rows, for as many epochs as served it best.
+A fifth of few rows is no judge, so up to 300 rows are split three times, with other validation rows each time. The best is then
+fitted again to all rows, for as many epochs as served it best.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flatpc.learning.sharpness import Sharpness
 Array = NDArray[np.float64]
 
 LATENTS = {"hclt": (4, 16), "mixture": (8, 32), "rat_spn": (8, 16)}
-"""Sizes tried unless one is given; never more than a quarter of the rows."""
+"""Sizes tried unless one is given: few and more, never more than a quarter of the rows."""
 STRUCTURES = ("factorized", "chow_liu", *LATENTS)
 NAMES = {
     "factorized": "independent columns",
@@ -200,8 +200,10 @@ def _sizes(structure: str, n_rows: int, asked: int | None) -> list[int]:
         return [1]
     if asked is not None:
         return [asked]
+    few, more = LATENTS[structure]
     most = max(n_rows // 4, 2)
-    return sorted({min(size, most) for size in LATENTS[structure]})
+    # A second size that is hardly another one is not worth a fit.
+    return [min(few, most), min(more, most)] if most >= 2 * few else [min(few, most)]
 
 
 def _try(plan: Plan, rows: Array, valid: Array | None, families: Sequence[Family], options: Options) -> Candidate:
@@ -217,7 +219,7 @@ def _try(plan: Plan, rows: Array, valid: Array | None, families: Sequence[Family
         time_budget=None if options.time_budget is None else max(options.time_budget / 4, 1.0),
     )  # fmt: skip
     epochs = result.best_epoch if valid is not None else len(result.history)
-    return Candidate(plan, _nll(result.circuit, valid), result.circuit, result.history, max(epochs, 1))
+    return Candidate(plan, np.nan if valid is None else result.best_nll, result.circuit, result.history, max(epochs, 1))
 
 
 def _build(plan: Plan, rows: Array, families: Sequence[Family], options: Options) -> Circuit:

@@ -1,0 +1,325 @@
+"""What CircuitDensity answers: against integrals, enumeration and closed forms."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from scipy import integrate
+
+import flatpc as fp
+from flatpc.data.columns import UnseenCategoryError
+from flatpc.errors import DataError, MissingValueError, OptionError
+from flatpc.estimator.reports import free_parameters
+
+QUICK = {"structure": "mixture", "n_latents": 3, "mu": 0.1, "epochs": 20, "verbose": False}
+
+
+def people(n=300, seed=0):
+    """A mixed table in which everything depends on a hidden group."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    return pd.DataFrame({
+        "city": np.where(rng.random(n) < np.where(group, 0.9, 0.1), "Ulm", np.where(rng.random(n) < 0.5, "Bonn", "Köln")),
+        "smoker": rng.random(n) < np.where(group, 0.8, 0.2),
+        "income": rng.normal(np.where(group, 70_000, 30_000), 5_000),
+        "visits": rng.poisson(np.where(group, 40, 3)),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return fp.CircuitDensity(**{**QUICK, "structure": "hclt"}, kinds={"visits": "count"}).fit(people())
+
+
+# ---- densities -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("structure", ["mixture", "rat_spn", "hclt", "factorized"])
+def test_density_integrates_to_one_in_the_users_units(structure):
+    """Over a table whose columns have scales of 1000 and 0.01."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2)) @ [[1000, 0.005], [0, 0.01]] + [5000, -3]
+    density = fp.CircuitDensity(**{**QUICK, "structure": structure}).fit(X)
+    middle, spread = X.mean(axis=0), X.std(axis=0)
+    x, y = (np.linspace(m - 10 * s, m + 10 * s, 801) for m, s in zip(middle, spread, strict=True))
+    grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = np.exp(density.score_samples(grid)).reshape(801, 801)
+    total = integrate.simpson(integrate.simpson(p, x=y, axis=1), x=x)
+    assert total == pytest.approx(1, abs=1e-6)
+
+
+def test_mixed_density_sums_and_integrates_to_one(mixed):
+    x = np.linspace(-50_000, 150_000, 4001)
+    total = 0.0
+    for city in mixed.categories("city"):
+        for smoker in mixed.categories("smoker"):
+            table = pd.DataFrame({"city": city, "smoker": smoker, "income": x, "visits": np.nan})
+            total += integrate.simpson(np.exp(open_to_missing(mixed).score_samples(table)), x=x)
+    assert total == pytest.approx(1, abs=1e-9)
+    # With the counts summed instead of marginalised, at one income:
+    at = pd.DataFrame({"city": "Ulm", "smoker": True, "income": 60_000.0, "visits": np.arange(200)})
+    summed = np.exp(mixed.score_samples(at)).sum()
+    one = open_to_missing(mixed).score_samples(at[:1].assign(visits=np.nan))
+    assert np.log(summed) == pytest.approx(one[0], abs=1e-9)
+
+
+def open_to_missing(density):
+    """The same fitted density, with missing values allowed."""
+    return copy.copy(density).set_params(missing="marginalize")
+
+
+def test_missing_continuous_values_leave_out_their_unit():
+    """Log p(x₁) by marginalising x₂ is the integral of p(x₁, x₂) over x₂, whatever the unit of x₂."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2)) * [3, 500]
+    density = fp.CircuitDensity(**QUICK, missing="marginalize").fit(X)
+    y = np.linspace(-8000, 8000, 6001)
+    inside = np.exp(density.score_samples(np.column_stack([np.full(6001, 1.5), y])))
+    assert density.score_samples([[1.5, np.nan]])[0] == pytest.approx(np.log(integrate.simpson(inside, x=y)), abs=1e-9)
+    assert density.score_samples([[np.nan, np.nan]])[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_one_gaussian_is_the_closed_form():
+    X = np.random.default_rng(0).normal(7, 3, (50, 1))
+    density = fp.CircuitDensity(structure="factorized", verbose=False).fit(X)
+    expected = -0.5 * ((X[:, 0] - X.mean()) / X.std()) ** 2 - np.log(X.std() * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(density.score_samples(X), expected, atol=1e-12)
+    assert density.score(X) == pytest.approx(expected.mean(), abs=1e-12)
+    np.testing.assert_allclose(density.anomaly_score(X), -expected, atol=1e-12)
+    assert density.n_parameters_ == 2
+    assert density.bic(X) == pytest.approx(-2 * expected.sum() + 2 * np.log(50), abs=1e-9)
+    assert density.aic(X) == pytest.approx(-2 * expected.sum() + 4, abs=1e-9)
+
+
+def test_strange_rows_stand_out(mixed):
+    strange = pd.DataFrame({"city": ["Bonn"], "smoker": [False], "income": [75_000.0], "visits": [90]})
+    assert mixed.anomaly_score(strange)[0] > np.quantile(mixed.anomaly_score(people(seed=1)), 0.999)
+
+
+# ---- conditionals, imputation, samples -------------------------------------------------------------------------------
+
+
+def test_conditional_probabilities_are_those_of_the_joint(mixed):
+    table = people(20, seed=2)
+    p = mixed.conditional_proba(table, "city")
+    joint = np.stack([np.exp(mixed.score_samples(table.assign(city=city))) for city in mixed.categories("city")], axis=1)
+    np.testing.assert_allclose(p, joint / joint.sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_allclose(mixed.conditional_proba(table.assign(city=None), 0), p, rtol=1e-12)
+    np.testing.assert_allclose(mixed.conditional_proba(table.assign(city="Atlantis"), 0), p, rtol=1e-12)
+    with pytest.raises(MissingValueError, match="'income' is missing"):
+        mixed.conditional_proba(table.assign(income=np.nan), "city")
+    right = np.array(mixed.categories("smoker"))[mixed.conditional_proba(people(seed=3), "smoker").argmax(axis=1)]
+    assert (right == people(seed=3)["smoker"]).mean() > 0.7  # 0.8 is what the group tells
+
+
+def test_imputing_means(mixed):
+    table = people(6, seed=4)
+    gaps = table.astype({"smoker": object})
+    gaps.loc[0, "city"], gaps.loc[1, "smoker"], gaps.loc[2, "income"], gaps.loc[3, ["income", "city"]] = None, None, np.nan, None
+    filled = mixed.impute(gaps)
+    assert isinstance(filled, pd.DataFrame)
+    known = ~gaps.isna().to_numpy()
+    assert (filled.to_numpy()[known] == table.to_numpy()[known]).all()
+    assert filled.loc[0, "city"] == mixed.categories("city")[mixed.conditional_proba(table[:1], "city")[0].argmax()]
+    assert filled.loc[1, "smoker"] == mixed.categories("smoker")[mixed.conditional_proba(table[1:2], "smoker")[0].argmax()]
+    # The mean of income given the rest, by integration over the joint density.
+    x = np.linspace(-50_000, 150_000, 4001)
+    p = np.exp(mixed.score_samples(pd.concat([table[2:3]] * 4001, ignore_index=True).assign(income=x)))
+    assert filled.loc[2, "income"] == pytest.approx(integrate.simpson(p * x, x=x) / integrate.simpson(p, x=x), rel=1e-6)
+
+
+def test_imputing_by_most_probable_rows_is_exact_for_a_chow_liu_tree():
+    X = np.cumsum(np.random.default_rng(0).random((200, 4)) < 0.2, axis=1) % 2
+    density = fp.CircuitDensity(structure="chow_liu", verbose=False, missing="marginalize").fit(X)
+    gaps = np.where(np.random.default_rng(1).random((30, 4)) < 0.5, np.nan, X[:30])
+    every = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
+    p = density.score_samples(every)
+    for row, filled in zip(gaps, density.impute(gaps, "mpe"), strict=True):
+        fits = (np.isnan(row) | (every == row)).all(axis=1)
+        assert density.score_samples(filled[None])[0] == pytest.approx(p[fits].max(), abs=1e-12)
+
+
+def test_imputing_by_sampling_follows_the_conditional(mixed):
+    table = pd.concat([people(1, seed=5)] * 4000, ignore_index=True)
+    drawn = mixed.impute(table.assign(city=None), "sample", random_state=0)["city"]
+    p = mixed.conditional_proba(table[:1], "city")[0]
+    for city, expected in zip(mixed.categories("city"), p, strict=True):
+        assert (drawn == city).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))
+
+
+def test_samples_look_like_the_table(mixed):
+    drawn = mixed.sample(5000, random_state=0)
+    table = people(5000, seed=6)
+    assert drawn.dtypes.astype(str).to_dict() == table.dtypes.astype(str).to_dict()
+    assert set(drawn["city"]) == set(table["city"])
+    assert drawn["smoker"].mean() == pytest.approx(table["smoker"].mean(), abs=0.06)
+    assert drawn["income"].mean() == pytest.approx(table["income"].mean(), rel=0.05)
+    assert drawn[["income", "visits"]].corr().iloc[0, 1] == pytest.approx(table[["income", "visits"]].corr().iloc[0, 1], abs=0.1)
+
+
+def test_containers_come_back_as_they_went_in():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for make, kind in [
+        (lambda: X, np.ndarray), (lambda: torch.from_numpy(X), torch.Tensor), (lambda: X.tolist(), np.ndarray),
+        (lambda: pl.DataFrame(X, schema=["a", "b"]), pl.DataFrame), (lambda: pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame),
+    ]:  # fmt: skip
+        density = fp.CircuitDensity(**QUICK).fit(make())
+        assert isinstance(density.sample(2), kind)
+        assert isinstance(density.impute(make()), kind)
+        assert isinstance(density.score_samples(make()), np.ndarray)
+
+
+# ---- missing and unseen values ---------------------------------------------------------------------------------------
+
+
+def test_missing_values_are_refused_unless_allowed():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    X[::7, 1] = np.nan
+    with pytest.raises(MissingValueError, match=r"Column 'x1' is missing .NaN. in row 0.*missing='marginalize'"):
+        fp.CircuitDensity(**QUICK).fit(X)
+    density = fp.CircuitDensity(**QUICK, missing="marginalize").fit(X)
+    assert np.isfinite(density.score_samples(X)).all()
+    assert not np.isnan(density.impute(X)).any()
+
+
+def test_learning_with_gaps_finds_what_is_behind_them():
+    """Two columns that are equal: with a third of the entries gone, one is still imputed from the other."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1)) * [1, 10] + 0.1 * rng.normal(size=(400, 2)) * [1, 10]
+    gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    gaps[np.isnan(gaps).all(axis=1), 0] = 0.0
+    density = fp.CircuitDensity(structure="rat_spn", n_latents=8, mu=0.1, missing="marginalize", verbose=False).fit(gaps)
+    hidden = np.column_stack([X[:, 0], np.full(400, np.nan)])
+    error = density.impute(hidden)[:, 1] - X[:, 1]
+    assert error.std() < 4.0  # 10 is what the mean alone would leave
+
+
+def test_unseen_categories(mixed):
+    table = people(2, seed=7).assign(city=["Ulm", "Atlantis"])
+    with pytest.raises(UnseenCategoryError, match=r"Column 'city' has the value 'Atlantis' in row 1"):
+        mixed.score_samples(table)
+    lenient = fp.CircuitDensity(**QUICK, unseen="missing").fit(people(100))
+    marginal = open_to_missing(lenient).score_samples(table.assign(city=["Ulm", None]))
+    np.testing.assert_array_equal(lenient.score_samples(table), marginal)
+    assert lenient.impute(table)["city"].tolist() == ["Ulm", "Atlantis"]
+
+
+# ---- what was chosen -------------------------------------------------------------------------------------------------
+
+
+def test_the_choice_is_said_and_kept(capfd):
+    X = np.cumsum(np.random.default_rng(0).random((200, 6)) < 0.1, axis=1) % 2
+    density = fp.CircuitDensity(epochs=20).fit(X)
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert density.summary_ in said
+    assert "validation rows" in density.summary_
+    best = min(density.candidates_, key=lambda candidate: candidate.valid_nll)
+    assert str(best.plan) in density.summary_
+    tried = {candidate.plan.structure for candidate in density.candidates_}
+    assert tried == {"factorized", "chow_liu", "hclt", "mixture"}
+    assert {candidate.plan.mu for candidate in density.candidates_ if candidate.plan.is_learnt} == {0.0, 0.1, 1.0}
+    assert best.plan.structure != "factorized"
+    assert f"{density.n_parameters_:,} free parameters" in density.summary_
+    fp.CircuitDensity(epochs=2, verbose=2).fit(X)
+    assert "binary" in capfd.readouterr().err
+
+
+def test_what_is_said_of_the_score_is_in_the_users_units():
+    X = np.random.default_rng(0).normal(size=(60, 1)) * 1e6
+    density = fp.CircuitDensity(structure="factorized", verbose=False).fit(X)
+    said = float(density.summary_.split(" nats")[0].rsplit(maxsplit=1)[-1])
+    assert said == pytest.approx(density.score(X), abs=0.5)  # about -15; 1.4 in the circuit's units
+
+
+def test_independent_columns_are_seen_to_be_independent():
+    """Nothing to gain from latents: the choice is as good as independent columns."""
+    X = np.random.default_rng(0).integers(0, 2, (400, 4))
+    density = fp.CircuitDensity(epochs=20, verbose=False).fit(X)
+    new = np.random.default_rng(1).integers(0, 2, (1000, 4))
+    assert density.score(new) == pytest.approx(-4 * np.log(2), abs=0.03)
+
+
+def test_history_and_curvature(mixed):
+    assert len(mixed.history_) > 0
+    assert np.isfinite(mixed.history_["valid_nll"]).all()
+    rows, _ = mixed._rows(people())
+    assert mixed.curvature_.sharpness == pytest.approx(fp.curvature.trace(mixed.circuit_, rows).mean(), rel=1e-9)
+    assert sum(mixed.curvature_.by_layer.values()) == pytest.approx(mixed.curvature_.sharpness, rel=1e-9)
+    assert mixed.curvature_.n_rows == 300
+    plain = fp.CircuitDensity(structure="factorized", verbose=False).fit(people())
+    assert plain.curvature_.sharpness == 0
+
+
+def test_free_parameters_by_hand():
+    X = np.random.default_rng(0).integers(0, 3, (30, 3))
+    tree = fp.structures.chow_liu(X)
+    assert free_parameters(tree) == 2 + 2 * 3 * 2  # a root of 3 values, and two tables of 3 conditionals of 3 values each
+    hidden = fp.structures.hclt(X, n_latents=4, family="categorical")
+    assert free_parameters(hidden) == 3 * 4 * 2 + 3  # the centre's latent emits all three; its leaves hang on it
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 12])
+def test_few_rows(n):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 2, n), "c": ["x"] * n})
+    density = fp.CircuitDensity(verbose=False).fit(frame)
+    assert np.isfinite(density.score(frame))
+    assert ("too few rows" in density.summary_) == (n < 10)
+
+
+def test_constant_and_huge_columns():
+    X = np.column_stack([np.full(50, 7.5), np.random.default_rng(0).normal(size=50) * 1e300, np.zeros(50)])
+    density = fp.CircuitDensity(**QUICK).fit(X)
+    assert np.isfinite(density.score_samples(X)).all()
+    assert np.isfinite(density.sample(10, random_state=0)).all()
+
+
+def test_large_tables_are_learnt_in_batches():
+    X = np.cumsum(np.random.default_rng(0).random((5000, 5)) < 0.1, axis=1) % 2
+    density = fp.CircuitDensity(**{**QUICK, "structure": "hclt"}).fit(X)
+    # Five independent changes: minus their entropy is the best mean log-likelihood there is.
+    assert density.score(X) == pytest.approx(5 * (0.1 * np.log(0.1) + 0.9 * np.log(0.9)), abs=0.05)
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------------------
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+
+
+@pytest.mark.parametrize(("options", "match"), [
+    ({"structure": "tree"}, "structure='tree'"),
+    ({"structure": "chow_liu"}, "binary and categorical columns only"),
+    ({"n_latents": 0}, "n_latents=0"),
+    ({"n_latents": "many"}, "n_latents='many'"),
+    ({"mu": -1}, "mu=-1"),
+    ({"mu": "some"}, "mu='some'"),
+    ({"missing": "drop"}, "missing='drop'"),
+    ({"unseen": "drop"}, "unseen='drop'"),
+    ({"pseudocount": -1}, "pseudocount=-1"),
+    ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+    ({"epochs": 0}, "epochs=0"),
+    ({"patience": 0}, "patience=0"),
+    ({"time_budget": 0}, "time_budget=0"),
+    ({"kinds": {"x9": "binary"}}, "'x9'"),
+    ({"random_state": -1}, "random_state=-1"),
+])  # fmt: skip
+def test_options_out_of_range(options, match):
+    with pytest.raises(OptionError, match=match):
+        fp.CircuitDensity(**options).fit(X)
+
+
+def test_questions_that_have_no_answer():
+    density = fp.CircuitDensity(**QUICK).fit(X)
+    for call, kind, match in [
+        (lambda: density.conditional_proba(X, "x0"), OptionError, "'x0' is continuous"),
+        (lambda: density.conditional_proba(X, "y"), OptionError, "no column 'y'"),
+        (lambda: density.impute(X, "median"), OptionError, "strategy='median'"),
+        (lambda: density.sample(0), OptionError, "n_samples=0"),
+        (lambda: density.score([["a", 1.0]]), DataError, "'x0' holds text"),
+    ]:
+        with pytest.raises(kind, match=match):
+            call()
