@@ -8,8 +8,8 @@
 | `figure-ablation` | the ablation over μ on dna | `ablation` |
 | `figure-latents` | the appendix's motivation: overfitting and sharpness by latent size | `latents` |
 
-A module has `TITLE`, `CAPTION`, `pieces(quick)` (what to compute, by name), `compute(piece)` (plain data), `draw(found)` (plotly)
-and `plot(found)` (matplotlib pictures by name).
+A module has `TITLE`, the shorter `TAB`, `CAPTION`, `pieces(quick)` (what to compute, by name), `compute(piece)` (plain data),
+`draw(found)` (plotly) and `plot(found)` (matplotlib pictures by name).
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from flatpc.experiments.figures.panels import Panel, static
+from flatpc.experiments.figures.panels import REGULARISED, SERIES, Panel, static
 from flatpc.experiments.figures.runs import Run, final
 from flatpc.experiments.figures.store import Found
 
+TAB = "Strength"
 TITLE = "The strength of the penalty"
 CAPTION = (
     "A hidden Chow-Liu tree with 100 latents, learnt by sharpness-aware EM from 5% of dna, 80 rows: validation NLL, degree of "
@@ -57,22 +58,22 @@ def _places(mus: list[float]) -> tuple[list[int], list[str]]:
 
 def draw(found: Found) -> list[Panel]:
     """Three figures over μ."""
-    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
 
     data = summary(found)
     x, labels = _places(data["mu"])
-    figures = {}
-    for key, name in QUANTITIES.items():
-        figure = go.Figure()
-        figure.add_scatter(x=x, y=data[key], mode="lines+markers", line_color="#3a7bd5", name="last epoch",
-                           error_y={"type": "data", "array": data[f"{key}_error"]}, showlegend=key == "valid")  # fmt: skip
+    figure = make_subplots(1, len(QUANTITIES), subplot_titles=list(QUANTITIES.values()), horizontal_spacing=0.07)
+    for column, key in enumerate(QUANTITIES, start=1):
+        figure.add_scatter(
+            x=x, y=data[key], mode="lines+markers", line_color=REGULARISED, name="after the last epoch",
+            error_y={"type": "data", "array": data[f"{key}_error"]}, showlegend=column == 1, row=1, col=column,
+        )  # fmt: skip
         if key == "valid":
-            figure.add_scatter(
-                x=x, y=data["best_valid"], mode="lines", line={"color": "#2f9e79", "dash": "dash"}, name="best epoch"
-            )
-        figure.update_layout(xaxis={"title": "μ", "tickvals": x, "ticktext": labels}, yaxis_title=name)
-        figures[name] = figure
-    return [Panel("", figures)]
+            line = {"color": SERIES[1], "dash": "dash"}
+            figure.add_scatter(x=x, y=data["best_valid"], mode="lines", line=line, name="after the best epoch", row=1, col=column)
+    figure.update_xaxes(title_text="μ", tickvals=x, ticktext=labels, tickangle=-60)
+    figure.update_annotations(font_size=13)
+    return [Panel("", {"": figure.update_layout(legend={"y": 1.12}, margin={"t": 80})}, height=400)]
 
 
 def plot(found: Found) -> dict[str, Any]:
@@ -81,9 +82,9 @@ def plot(found: Found) -> dict[str, Any]:
     x, labels = _places(data["mu"])
     figure = static(12, 3.6)
     for axes, (key, name) in zip(figure.subplots(1, 3), QUANTITIES.items(), strict=True):
-        axes.errorbar(x, data[key], data[f"{key}_error"], fmt="o-", color="#3a7bd5", capsize=2, label="last epoch")
+        axes.errorbar(x, data[key], data[f"{key}_error"], fmt="o-", color=REGULARISED, capsize=2, label="last epoch")
         if key == "valid":
-            axes.plot(x, data["best_valid"], "--", color="#2f9e79", label="best epoch")
+            axes.plot(x, data["best_valid"], "--", color=SERIES[1], label="best epoch")
             axes.legend(frameon=False)
         axes.set(xlabel="μ", ylabel=name)
         axes.set_xticks(x, labels, rotation=45)

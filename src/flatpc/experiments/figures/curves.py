@@ -16,6 +16,7 @@ from flatpc.experiments.figures.runs import curves as learn
 from flatpc.experiments.figures.store import Found
 from flatpc.experiments.paper import FRACTIONS
 
+TAB = "Curves"
 TITLE = "Learning curves"
 CAPTION = (
     "Train (dotted) and validation (solid) NLL and the sharpness of the training likelihood over the epochs, plain and "

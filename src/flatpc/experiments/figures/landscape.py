@@ -15,6 +15,7 @@ from flatpc.experiments.figures.panels import PLAIN, REGULARISED, Panel, numbers
 from flatpc.experiments.figures.runs import Run
 from flatpc.experiments.figures.store import Found
 
+TAB = "Landscapes"
 TITLE = "Loss landscapes"
 CAPTION = (
     "By how much the mean negative log-likelihood of the training rows rises around the model after its last epoch, plain and "
@@ -129,11 +130,18 @@ def _bars(data: Any) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
+    low, high = np.log10(_eigenvalue_range(data))
     for model, colour in COLOURS.items():
         values = data[model]["eigenvalues"]["weights"]
         figure.add_bar(x=list(range(1, len(values) + 1)), y=values, name=model, marker_color=colour)
-    vertical = {"title": "eigenvalue in the weights", "type": "log", "exponentformat": "power", "dtick": 1}
+    vertical = {"title": "eigenvalue in the weights", "type": "log", "exponentformat": "power", "dtick": 1, "range": [low, high]}
     return figure.update_layout(barmode="group", xaxis={"title": "largest first", "dtick": 2}, yaxis=vertical)
+
+
+def _eigenvalue_range(data: Any) -> tuple[float, float]:
+    """Down to a ten-thousandth of the largest: what is below is no curvature to speak of."""
+    top = max(value for model in COLOURS for value in data[model]["eigenvalues"]["weights"])
+    return top / 1e4, 2 * top
 
 
 def _summary(data: Any) -> str:
@@ -157,7 +165,6 @@ def _picture(name: str, data: Any) -> Any:
     figure.suptitle(title_of(name))
     low, high = _range(data)
     x, y = np.meshgrid(data["steps"], data["steps"], indexing="ij")
-    eigenvalues = [value for model in COLOURS for value in data[model]["eigenvalues"]["weights"]]
     for row, (model, colour) in enumerate(COLOURS.items()):
         of = data[model]
         z = np.clip(rise(of), low, high)
@@ -178,5 +185,5 @@ def _picture(name: str, data: Any) -> Any:
         axes = figure.add_subplot(2, 4, 4 * row + 4)
         values = of["eigenvalues"]["weights"]
         axes.bar(range(1, len(values) + 1), values, color=colour)
-        axes.set(yscale="log", ylim=(min(eigenvalues) / 2, 2 * max(eigenvalues)), xlabel="eigenvalue", ylabel="in the weights")
+        axes.set(yscale="log", ylim=_eigenvalue_range(data), xlabel="eigenvalue", ylabel="in the weights")
     return figure

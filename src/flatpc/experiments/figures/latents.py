@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from flatpc.experiments.figures.panels import SERIES, Panel, percent, static
+from flatpc.experiments.figures.runs import overfitting
 from flatpc.experiments.figures.store import Found
 
+TAB = "Capacity"
 TITLE = "Capacity, overfitting and sharpness"
 CAPTION = (
     "Hidden Chow-Liu trees with Gaussian inputs learnt by EM from 10%, 25% and 50% of 1000 rows of a Gaussian mixture. Left: the "
@@ -34,11 +36,9 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     """Train and test NLL, their relative gap in percent, sharpness, and the NLL of the true density."""
     from flatpc import curvature, fit, structures
     from flatpc.data.gaussian_mixture import GaussianMixture, gaussian_mixture_splits
-    from flatpc.learning import degree_of_overfitting
 
     data = gaussian_mixture_splits(piece["seed"], piece["fraction"])
     start = structures.hclt(data.train, n_latents=piece["latents"], family="gaussian", seed=piece["seed"])
-    start = start.randomize(piece["seed"], X=data.train)
     circuit = fit(
         start, data.train, epochs=piece["epochs"], batch_size=200, step_size=0.1, seed=piece["seed"], progress=False
     ).circuit
@@ -48,7 +48,7 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
         "latents": piece["latents"],
         "train": train,
         "test": test,
-        "overfitting": degree_of_overfitting(train, test),
+        "overfitting": overfitting(train, test),
         "sharpness": float(curvature.trace(circuit, data.train).mean()),
         "truth": -float(GaussianMixture.draw().log_prob(data.test).mean()),
     }

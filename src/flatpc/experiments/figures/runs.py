@@ -11,7 +11,7 @@ import numpy as np
 from flatpc.data import DEBD, load_debd, manifold_splits
 from flatpc.data.splits import Splits
 from flatpc.experiments.protocols import EINSUM, HCLT
-from flatpc.learning import Sharpness, degree_of_overfitting, fit
+from flatpc.learning import Sharpness, fit
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -118,9 +118,18 @@ def final(run: Run) -> dict[str, Any]:
         "valid": _nll(result.circuit, data.valid),
         "test": test,
         "best_valid": result.best_nll,
-        "overfitting": degree_of_overfitting(train, test),
+        "overfitting": overfitting(train, test),
         "sharpness": sharpness(result.circuit, data.train),
     }
+
+
+def overfitting(train: float, test: float) -> float:
+    """The degree of overfitting in percent; negative where test rows are likelier than those learnt from.
+
+    >>> overfitting(2.0, 2.5)
+    25.0
+    """
+    return 100 * (test - train) / abs(train)
 
 
 def _nll(circuit: Circuit, rows: Any) -> float:

@@ -1,0 +1,305 @@
+"""`report`: the paper's numbers and ours on one page, and as Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flatpc.circuit.files import replace_file
+from flatpc.experiments import figures, paper
+from flatpc.experiments.claims import CLAIMS
+from flatpc.experiments.comparison import GAINS, Comparison, Mean, rivals
+from flatpc.experiments.protocols import NAMES
+from flatpc.experiments.results import Results
+from flatpc.experiments.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
+from flatpc.experiments.tables import FRACTIONS, TABLES, TRIALS
+from flatpc.experiments.text_tables import latex, markdown
+
+if TYPE_CHECKING:
+    from flatpc.pages import Blocks, Cell
+
+PROTOCOLS = {"text": "as the text says", "code": "as the authors' code does"}
+_NUMBERS = {"table1": "Table 1", "table2": "Table 2"}
+"""The tables that the paper has; others may be declared."""
+
+
+def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike[str] = "report.html") -> Path:
+    """Write `output`, and beside it the same tables as `.md` and `.tex`; what has not been run yet is named with its command.
+
+    `folder` is where `flatpc reproduce` keeps results.
+    """
+    from flatpc.pages import Page
+
+    folder, output = Path(folder), Path(output)
+    comparisons = compare(folder)
+    texts = {".md": as_markdown(comparisons), ".tex": as_latex(comparisons)}
+    page = Page("The paper, run again", _LEAD, footer="Made by `flatpc report`.")
+    overview = page.tab("Overview")
+    _overview(overview, comparisons)
+    for suffix, text in texts.items():
+        overview.download(output.stem + suffix, text, f"all tables as {'Markdown' if suffix == '.md' else 'LaTeX'}")
+    for name in _NUMBERS:
+        tab = page.tab(_NUMBERS[name])
+        for comparison in comparisons[name]:
+            _tables(tab, comparison, gain_sheets(comparison))
+        tab = page.tab(f"{_NUMBERS[name]}, appendix")
+        for comparison in comparisons[name]:
+            _tables(tab, comparison, appendix_sheets(comparison))
+    tab = page.tab("Rivals")
+    tab.text(_RIVALS)
+    for name in _NUMBERS:
+        for comparison in comparisons[name]:
+            _rivals(tab, comparison)
+    for name in figures.FIGURES:
+        _figure(page.tab(figures.figure(name).TAB), name, folder)
+    tab = page.tab("Differences")
+    tab.text(_DIFFERENCES)
+    tab.text(resources.files("flatpc.experiments").joinpath("differences.md").read_text())
+    for contradiction in paper.contradictions():
+        tab.text(_CONTRADICTION.format(**contradiction, percent=f"{contradiction['fraction']:.0%}"))
+    page.write(output)
+    for suffix, text in texts.items():
+        replace_file(output.with_suffix(suffix), text.encode())
+    return output
+
+
+def compare(folder: Path) -> dict[str, list[Comparison]]:
+    """Table -> one comparison for each protocol that has results; the first one always."""
+    out = {}
+    for name in _NUMBERS:
+        table = TABLES[name]
+        results = list(Results(folder, name).all().values())
+        found = [Comparison(table, results, protocol) for protocol in NAMES]
+        out[name] = [found[0], *(each for each in found[1:] if each)]
+    return out
+
+
+def _sheets(comparisons: dict[str, list[Comparison]]) -> Iterator[tuple[str, Sheet]]:
+    for name, found in comparisons.items():
+        for comparison in found:
+            for sheet in (*gain_sheets(comparison), *appendix_sheets(comparison)):
+                yield f"{_NUMBERS[name]}, {PROTOCOLS[comparison.protocol]}: {sheet.title}", sheet
+
+
+def as_markdown(comparisons: dict[str, list[Comparison]]) -> str:
+    """All tables, ours with the paper's in brackets."""
+    parts = ["# The paper, run again\n\nOurs, mean ± standard error over trials, and the paper's in brackets."]
+    parts += [f"## {title}\n\n{markdown(*as_text(sheet))}" for title, sheet in _sheets(comparisons)]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_latex(comparisons: dict[str, list[Comparison]]) -> str:
+    """All tables, for a document that uses booktabs."""
+    parts = [
+        latex(*as_text(sheet), caption=f"{title}. Ours, and the paper's in brackets.") for title, sheet in _sheets(comparisons)
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+# ---- the parts of the page ---------------------------------------------------------------------------------------------
+
+
+def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
+    from flatpc.pages import Column
+
+    tab.heading("What the regulariser gains on average")
+    for name, found in comparisons.items():
+        rows: list[list[Any]] = []
+        partial: set[int] = set()
+        whole = len(TABLES[name].datasets)
+        for quantity, title in GAINS.items():
+            rows.append([title, "paper", *(paper.value(name, "mean", fraction, quantity) for fraction in FRACTIONS)])
+            for comparison in found:
+                row: list[Any] = ["", PROTOCOLS[comparison.protocol]]
+                for fraction in FRACTIONS:
+                    n = comparison.wins(fraction, quantity)[2]
+                    partial |= {n} - {0, whole}
+                    note = _mark(n) if 0 < n < whole else ""
+                    row.append(_ours(comparison.mean_gain(fraction, quantity), 2, gain=True, note=note))
+                rows.append(row)
+        notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
+        columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
+        tab.table(columns, rows, caption=f"{_NUMBERS[name]}: {TABLES[name].title}", notes=notes, sortable=False)
+    tab.heading("What the paper claims")
+    tab.table(*_claims(comparisons), sortable=False)
+    tab.heading("What it took")
+    took = [
+        [_NUMBERS[name], PROTOCOLS[c.protocol], c.n_runs, c.seconds / 3600, len(c.missing()), len(c.partial())]
+        for name, found in comparisons.items()
+        for c in found
+    ]
+    counts = [Column("runs", "d"), Column("core-hours", ".2f"), Column("cells not run", "d"), Column("cells in part", "d")]
+    columns = [Column("table"), Column("protocol"), *counts]
+    tab.table(columns, took, sortable=False, caption="A cell is a data set at a fraction")
+    tab.text(f"The paper's runs took about {paper.GPU_HOURS} GPU-hours, on four NVIDIA L4.")
+
+
+def _claims(comparisons: dict[str, list[Comparison]]) -> tuple[list[str], list[list[Any]]]:
+    from flatpc.pages import Cell
+
+    rows: list[list[Any]] = []
+    protocols = [name for name in NAMES if any(c.protocol == name for found in comparisons.values() for c in found)]
+    for claim in CLAIMS:
+        row: list[Any] = [_NUMBERS[claim.table], claim.text, ", ".join(_signed(value) for value in claim.papers())]
+        for protocol in protocols:
+            comparison = next((c for c in comparisons[claim.table] if c.protocol == protocol), None)
+            values = None if comparison is None else claim.ours(comparison)
+            if comparison is None or values is None:
+                row.append(Cell(None, "not run"))
+                continue
+            holds = claim.holds(comparison)
+            numbers = ", ".join(_signed(value) for value in values)
+            ran = min(comparison.wins(fraction, claim.quantity)[2] for fraction in claim.fractions)
+            whole = len(comparison.table.datasets)
+            so_far = "" if ran == whole else f" (on {ran} of {whole} data sets)"
+            text = f"{'holds' if holds else 'does not hold'}: {numbers}{so_far}"
+            row.append(Cell(numbers, text, tone="better" if holds else "worse"))
+        rows.append(row)
+    return ["table", "claim", "paper, %", *(PROTOCOLS[name] for name in protocols)], rows
+
+
+def _mark(n: int) -> str:
+    """The letter of the note that says that only `n` of them are there."""
+    return chr(ord("a") + n - 1)
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command: str = "") -> Cell:
+    from flatpc.pages import Cell
+
+    if mean is None:
+        return Cell(None, "not run", hint=command)
+    tone = ("better" if mean.value > 0 else "worse") if gain else ""
+    return Cell(mean.value, mean.text(digits), tone=tone, note=note, hint=f"{mean.n} trials")
+
+
+def _tables(tab: Blocks, comparison: Comparison, sheets: list[Sheet]) -> None:
+    tab.heading(f"{comparison.table.title}, {PROTOCOLS[comparison.protocol]}")
+    tab.text(_missing(comparison))
+    for sheet in sheets:
+        columns, rows, notes = _side_by_side(sheet)
+        if sheet.note:
+            notes["∗"] = sheet.note
+        file = f"{comparison.table.name}-{comparison.protocol}-{sheet.name}.csv"
+        # A mean sorted in among what it is the mean of would only confuse.
+        whole = not sheet.means
+        tab.table(columns, rows, caption=sheet.title + ("∗" if sheet.note else ""), notes=notes, sortable=whole, file=file)
+
+
+def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, str]]:
+    from flatpc.pages import Cell, Column
+
+    comparison, form = sheet.comparison, f".{sheet.digits}f"
+    columns: list[Any] = ["data set"]
+    for fraction in FRACTIONS:
+        group = f"{100 * fraction:g}% of the rows"
+        if sheet.has_paper:
+            columns.append(Column("paper", form, group=group))
+        columns.append(Column("ours", form, group=group))
+        if sheet.has_paper:
+            columns.append(Column("difference", f"+{form}", group=group, hint="ours less the paper's"))
+    partial: set[int] = set()
+
+    def cells(entry: Entry, note: str, command: str, bold: bool | None = None) -> list[Any]:
+        ours = _ours(entry.ours, sheet.digits, gain=sheet.is_gain, note=note, command=command)
+        return [Cell(entry.paper, bold=bold), ours, entry.difference] if sheet.has_paper else [ours]
+
+    rows: list[list[Any]] = []
+    for dataset, row in sheet.cells.items():
+        out: list[Any] = [dataset]
+        for entry in row.values():
+            n = 0 if entry.ours is None else entry.ours.n
+            note = _mark(n) if 0 < n < len(TRIALS) else ""
+            partial |= {n} - {0, len(TRIALS)}
+            out += cells(entry, note, comparison.command([dataset]))
+        rows.append(out)
+    if sheet.means:
+        rows.append([Cell("mean", bold=True), *(c for fraction in FRACTIONS for c in cells(sheet.means[fraction], "", ""))])
+    if sheet.wins:
+        out = [Cell("better on", bold=True)]
+        for fraction in FRACTIONS:
+            ours, theirs, n = sheet.wins[fraction]
+            out += (
+                [Cell(theirs, f"{theirs} of {n}"), Cell(ours, f"{ours} of {n}"), None]
+                if n
+                else [None, Cell(None, "not run"), None]
+            )
+        rows.append(out)
+    return columns, rows, {_mark(n): f"{n} of {len(TRIALS)} trials" for n in sorted(partial)}
+
+
+def _missing(comparison: Comparison) -> str:
+    missing, partial = comparison.missing(), comparison.partial()
+    if not missing and not partial:
+        return f"All {len(TRIALS)} trials of all cells have been run."
+    n = len(comparison.table.datasets) * len(FRACTIONS)
+    return (
+        f"Of {n} cells (a data set at a fraction), {len(missing)} have not been run and {len(partial)} have some of their "
+        f"{len(TRIALS)} trials. `{comparison.command()}` runs what is missing, and no more; with "
+        f"`--datasets {missing[0][0] if missing else partial[0][0]}` only what is missing of that data set."
+    )
+
+
+def _rivals(tab: Blocks, comparison: Comparison) -> None:
+    from flatpc.pages import Cell, Column
+
+    for fraction in FRACTIONS:
+        found = {d: rivals(comparison, d, fraction) for d in comparison.table.datasets if comparison.complete(d, fraction)}
+        names = list(dict.fromkeys(name for row in found.values() for name, mean in row.items() if mean is not None))
+        if not found:
+            continue
+        rows = []
+        for dataset, row in found.items():
+            shown = {name: f"{mean.value:.3f}" for name, mean in row.items() if mean is not None}
+            best = min(shown, key=lambda name: row[name].value)  # type: ignore[union-attr]
+            cells = [
+                Cell(mean.value, mean.text(3), bold=shown[name] == shown[best]) if (mean := row.get(name)) else Cell(None)
+                for name in names
+            ]
+            rows.append([dataset, *cells])
+        caption = (
+            f"{_NUMBERS[comparison.table.name]}, {PROTOCOLS[comparison.protocol]}, {100 * fraction:g}% of the rows: "
+            "test NLL, the best of each row in bold"
+        )
+        tab.table(["data set", *(Column(name, ".3f") for name in names)], rows, caption=caption)
+
+
+def _figure(tab: Blocks, name: str, folder: Path) -> None:
+    module = figures.figure(name)
+    tab.heading(module.TITLE)
+    tab.text(module.CAPTION)
+    found = figures.load(name, folder)
+    left = figures.missing(name, folder)
+    if figures.is_quick(name, folder):
+        tab.text(f"This is its quick version, smaller and trained for less. In full: `flatpc reproduce {name}`")
+    elif left:
+        tab.text(f"Not run: {len(left)} of {len(module.pieces())} pieces. `flatpc reproduce {name}` goes on where it stopped.")
+    for panel in figures.draw(name, found) if found else ():
+        if panel.title:
+            tab.heading(panel.title)
+        tab.figures(panel.figures, note=panel.note, height=panel.height, linked=panel.linked)
+
+
+_LEAD = (
+    "Every table and figure of *Tractable Sharpness-Aware Learning of Probabilistic Circuits*, run again with flatpc, beside "
+    "the paper's own numbers. Ours are means over trials ± their standard errors; green is a gain of the regularised model over "
+    "the plain one, red a loss."
+)
+_RIVALS = (
+    "What else could be done with the same rows. μ, the count of Laplace's rule and the smoothing of the simple models are "
+    "chosen by validation NLL. *Stopped early* is the model of the best validation epoch instead of the last."
+)
+_DIFFERENCES = (
+    "We follow the paper's text. Where the authors' released code does something else, the protocol `code` does the same where "
+    "it can. These are the places, and what each means for the numbers:"
+)
+_CONTRADICTION = (
+    "The paper's own tables contradict each other once: the gain in {column} on {dataset} at {percent} is {stated:+.2f}% in the "
+    "main text, but {implied:+.2f}% by the means of its appendix."
+)
