@@ -5,6 +5,7 @@ from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.growing import grow
 from flatpc.learning.history import History, degree_of_overfitting
+from flatpc.learning.hyper_weights import HyperWeights
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.notes import LearningWarning
 from flatpc.learning.prune_grow import PruneGrow
@@ -24,6 +25,7 @@ __all__ = [
     "Entropy",
     "Fit",
     "History",
+    "HyperWeights",
     "Laplace",
     "LearningWarning",
     "PruneGrow",

@@ -21,6 +21,7 @@ from flatpc.learning.distributed import Workers, connect
 from flatpc.learning.dropout import Dropout
 from flatpc.learning.em import EM
 from flatpc.learning.history import History
+from flatpc.learning.hyper_weights import Generated
 from flatpc.learning.laplace import check_count
 from flatpc.learning.loop import Callback, Learner, Loop, Plan
 from flatpc.learning.notes import notes_on
@@ -217,7 +218,8 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
     from flatpc.learning.gradient import Gradient
 
-    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect)
+    made = None if chosen.generator is None else Generated(chosen.generator, evaluator, options["seed"])
+    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect, made)
 
 
 def _momentum(value: float) -> float:

@@ -7,6 +7,7 @@ A regulariser has its say in one place of a step. Two of one place would overrul
 | the flows of rows | `Softening`, `Dropout` |
 | counts | `Laplace` |
 | the M-step's equation, or the gradient's penalty | `Sharpness`, `Entropy` |
+| the parameters that are learnt | `HyperWeights` |
 | the structure, between parts of a run | `PruneGrow` |
 | the point at which a gradient is taken | `SAM`, `ASAM` |
 """
@@ -24,6 +25,7 @@ from flatpc.errors import OptionError
 from flatpc.learning.collect import Collect
 from flatpc.learning.dropout import Dropout, Dropped
 from flatpc.learning.entropy import Entropy
+from flatpc.learning.hyper_weights import HyperWeights
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.prune_grow import PruneGrow
 from flatpc.learning.sam import ASAM, SAM
@@ -36,16 +38,17 @@ NAMES: dict[str, type[Any]] = {
     "asam": ASAM,
     "dropout": Dropout,
     "entropy": Entropy,
+    "hyper-weights": HyperWeights,
     "laplace": Laplace,
     "prune-grow": PruneGrow,
     "sam": SAM,
     "sharpness": Sharpness,
     "softening": Softening,
 }
-GRADIENT_ONLY = (SAM, ASAM)
+GRADIENT_ONLY = (SAM, ASAM, HyperWeights)
 EM_ONLY = (Laplace, Entropy)
 
-Regularizer = Laplace | Softening | Dropout | Entropy | Sharpness | PruneGrow | SAM | ASAM
+Regularizer = Laplace | Softening | Dropout | Entropy | Sharpness | PruneGrow | HyperWeights | SAM | ASAM
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Regularizers:
     entropy: Entropy | None = None
     ascent: SAM | ASAM | None = None
     flows: Softening | Dropout | None = None
+    generator: HyperWeights | None = None
     recipe: PruneGrow | None = None
     parts: tuple[Regularizer, ...] = ()
 
@@ -103,6 +107,8 @@ class Regularizers:
             return replace(self, flows=part)
         if isinstance(part, PruneGrow):
             return replace(self, recipe=part)
+        if isinstance(part, HyperWeights):
+            return replace(self, generator=part)
         return replace(self, ascent=part)
 
 
@@ -130,6 +136,8 @@ PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both put an equation of their own into the M-step", (Sharpness, Entropy)),
     ("both change the flows of rows", (Softening, Dropout)),
     ("both change the structure", (PruneGrow,)),
+    ("both generate the weights", (HyperWeights,)),
+    ("a generator starts anew, and would forget what is pruned and grown", (HyperWeights, PruneGrow)),
     ("SAM compares two gradients of one objective, and dropout changes it in between", (Dropout, SAM)),
     ("ASAM compares two gradients of one objective, and dropout changes it in between", (Dropout, ASAM)),
 )
