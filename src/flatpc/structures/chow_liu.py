@@ -43,9 +43,20 @@ def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical",
     check_smoothing(smoothing)
     check_prior(prior)
     rows, families = read_columns(X, family)
+    return tree_circuit([fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing, prior)])
+
+
+def tree_circuit(models: Sequence[TreeModel], weights: Any = None) -> Circuit:
+    """The tree as a circuit; of several, their mixture."""
     nodes: list[Node] = []
     parameters: dict[int, Any] = {}
-    add_tree(nodes, parameters, fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing, prior))
+    roots = []
+    for model in models:
+        add_tree(nodes, parameters, model)
+        roots.append(len(nodes) - 1)
+    if len(models) > 1:
+        nodes.append(Sum(tuple(roots)))
+        parameters[len(nodes) - 1] = np.asarray(weights)[None]
     return Circuit(nodes, parameters)
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.nodes import Node, Sum
 from flatpc.errors import MissingValueError
-from flatpc.structures.chow_liu import add_tree, table_sizes
+from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.mutual_information import PairCounts, WeightedCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns, whole_number
 from flatpc.structures.tree_models import TreeModel, tree_tables
@@ -60,16 +59,7 @@ def tree_mixture(
     weights, models = fit_tree_mixture(
         rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=whole_number("seed", seed, 0)
     )
-    nodes: list[Node] = []
-    parameters: dict[int, Any] = {}
-    roots = []
-    for model in models:
-        add_tree(nodes, parameters, model)
-        roots.append(len(nodes) - 1)
-    if n_trees > 1:
-        nodes.append(Sum(tuple(roots)))
-        parameters[len(nodes) - 1] = weights[None]
-    return Circuit(nodes, parameters)
+    return tree_circuit(models, weights)
 
 
 def fit_tree_mixture(

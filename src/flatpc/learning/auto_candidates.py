@@ -1,0 +1,143 @@
+"""What `choose` chooses from: simple models that are fitted at once, and hidden ones that are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from flatpc import structures
+from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.structures.chow_liu import table_sizes, tree_circuit
+from flatpc.structures.mutual_information import PairCounts
+from flatpc.structures.tree_mixture import fit_tree_mixture
+from flatpc.structures.tree_models import fit_tree
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+FACTORIZED = (0.1, 1.0, 5.0)
+"""Smoothings of independent variables."""
+TREES = (("even", (0.1, 1.0, 5.0)), ("marginals", (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
+"""Priors of the Chow-Liu tree, and the smoothings of each."""
+MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
+"""Numbers of mixed Chow-Liu trees, and their smoothings."""
+
+FEW = 2000
+"""Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model to be built from rows: the name of a structure, and its options."""
+
+    structure: str
+    options: dict[str, Any] = field(default_factory=dict)
+    trained: bool = False
+    """Whether it is only a start, to be trained by EM."""
+
+    @property
+    def name(self) -> str:
+        """For people.
+
+        >>> Plan("hclt", {"n_latents": 8}).name
+        'hclt(n_latents=8)'
+        """
+        return f"{self.structure}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
+
+    def build(self, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
+        """The circuit, fitted to the rows or ready to be trained on them."""
+        if self.structure == "rat_spn":
+            circuit = structures.rat_spn(len(families), family=list(families), seed=seed, **self.options)
+        else:
+            chosen = {"seed": seed} if self.trained or self.structure == "tree_mixture" else {}
+            circuit = getattr(structures, self.structure)(rows, family=list(families), **chosen, **self.options)
+        if self.trained and any(isinstance(kind, Gaussian) for kind in families):
+            return circuit.randomize(seed, X=rows)
+        return circuit
+
+
+def fit_simple(
+    plan: Plan, rows: Array, valid: Array, families: Sequence[Family], seed: int
+) -> tuple[Array, Callable[[], Circuit]]:
+    """A simple model's log-likelihoods of the validation rows, and how to get its circuit.
+
+    A model of many variables is evaluated in less time than its circuit takes to set up, and few of the circuits are wanted.
+    """
+    if plan.structure == "factorized":
+        circuit = plan.build(rows, families, seed)
+        columns = [kind.log_density(circuit.parameters[v], valid[:, v])[:, 0] for v, kind in enumerate(families)]  # type: ignore[arg-type]
+        return np.sum(columns, axis=0), lambda: circuit
+    weights, models = np.ones(1), []
+    if plan.structure == "chow_liu":
+        models = [fit_tree(PairCounts(rows, _sizes(families)), **plan.options)]
+    else:
+        weights, models = fit_tree_mixture(rows, _sizes(families), seed=seed, **plan.options)
+
+    def make() -> Circuit:
+        return tree_circuit(models, weights)
+
+    if np.isnan(valid).any():
+        return np.asarray(make().log_prob(valid, "marginalize")), make
+    parts = np.stack([model.log_prob(valid) for model in models], axis=1)
+    return np.asarray(logsumexp(parts + np.log(weights), axis=1)), make
+
+
+def _sizes(families: Sequence[Family]) -> list[int]:
+    return table_sizes(families, "a tree")
+
+
+def simple_plans(families: Sequence[Family]) -> list[Plan]:
+    """Independent variables, and Chow-Liu trees where all variables are finite."""
+    tables = [isinstance(kind, Bernoulli | Categorical) for kind in families]
+    plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else FACTORIZED[1:2])]
+    if all(tables) and len(families) > 1:
+        plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
+    return plans
+
+
+def mixture_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
+    """Mixtures of Chow-Liu trees, as many as there are rows for."""
+    if not _tabular(families) or np.isnan(rows).any():
+        return []
+    return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if len(rows) >= 10 * n]
+
+
+def hidden_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
+    """Hidden Chow-Liu trees of several sizes, starts and numbers of trees; Einsum Networks for numbers.
+
+    Sizes are those for which there are six rows for each state of a latent, and the smallest.
+    """
+    if not _tabular(families):
+        plans = [Plan("hclt", {"n_latents": size}, trained=True) for size in _fitting((4, 8, 16), rows)]
+        if len(families) > 1:
+            plans.append(Plan("rat_spn", {"depth": 1, "n_repetitions": 5, "n_sums": 10, "n_inputs": 10}, trained=True))
+        return plans
+    least = max(kind.n_categories or 2 for kind in families)
+    start: dict[str, Any] = {"init": "chow-liu", "noise": 0.3}
+    if len(rows) < FEW:
+        start |= {"prior": "marginals", "smoothing": 10.0}
+    plans = []
+    for size in _fitting((4, 8, 16, 32, 64), rows)[-3:]:
+        plans.append(Plan("hclt", {"n_latents": max(size, least), **start}, trained=True))
+        plans.append(Plan("hclt", {"n_latents": max(size, least)}, trained=True))
+    if not np.isnan(rows).any():
+        clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
+        for size, n_trees in ((4, 4), (8, 10), (16, 8)):
+            if len(rows) >= 50 * n_trees:
+                plans.append(Plan("hclt", {"n_latents": max(size, least), "n_trees": n_trees, **clusters}, trained=True))
+    return plans
+
+
+def _fitting(sizes: Sequence[int], rows: Array) -> list[int]:
+    return [size for size in sizes if size == sizes[0] or len(rows) >= 6 * size]
+
+
+def _tabular(families: Sequence[Family]) -> bool:
+    return all(isinstance(kind, Bernoulli | Categorical) for kind in families)

@@ -1,0 +1,172 @@
+"""How `choose` trains a hidden model: mini-batch EM in rounds, each from a large step size to a small one.
+
+A round goes on from the best circuit so far, by validation NLL. It starts with a smaller step size than the one before and ends
+with a smaller one, and its batches are larger. What it did is kept as a list of `Round`s, so that `replay` can do the same to
+other rows without looking at validation rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.families import Family
+from flatpc.learning.auto_candidates import Plan, fit_simple
+from flatpc.learning.fitting import fit
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.schedules import linear
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
+"""First and last step size of each round; later rounds do as the last."""
+INPUT_PSEUDOCOUNT = 0.1
+PATIENCE = 6
+"""Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
+MOST_EPOCHS = 100
+"""Of a round."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A stretch of EM that was kept: so many epochs, from one step size to another."""
+
+    epochs: int
+    batch_size: int
+    first: float
+    last: float
+    regularizer: tuple[Any, ...]
+    seed: int
+
+
+@dataclass
+class Candidate:
+    """A model on trial, and how it has done."""
+
+    plan: Plan
+    make: Callable[[], Circuit]
+    """Its circuit."""
+    valid_nll: float
+    seconds: float = 0.0
+    epochs: int = 0
+    """Epochs trained, those that were not kept included."""
+    training: float = 0.0
+    """Seconds of these."""
+    rounds: list[Round] = field(default_factory=list)
+    regularizer: tuple[Any, ...] = ()
+    exhausted: bool = False
+    """Whether the last round brought nothing."""
+    log_prob: Array | None = None
+    """Of the validation rows, if they have been worked out."""
+
+    @property
+    def name(self) -> str:
+        """For people: structure, options, and regulariser if there is one."""
+        return self.plan.name + "".join(f" + {short(part)}" for part in self.regularizer)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The rows, and what else all candidates share."""
+
+    train: Array
+    valid: Array
+    families: Sequence[Family]
+    seed: int
+    missing: str
+    n_threads: int | None
+
+    def start(self, plan: Plan) -> Candidate:
+        """Build a candidate and judge it."""
+        began = time.perf_counter()
+        if plan.trained:
+            circuit = plan.build(self.train, self.families, self.seed)
+            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began)
+        log_prob, make = fit_simple(plan, self.train, self.valid, self.families, self.seed)
+        return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
+
+    def judge(self, candidate: Candidate) -> Array:
+        """`[N]`: log-likelihoods of the validation rows."""
+        if candidate.log_prob is None:
+            candidate.log_prob = np.asarray(candidate.make().log_prob(self.valid, self.missing))
+        return candidate.log_prob
+
+    def train_round(self, candidate: Candidate, epochs: int, seconds: float) -> None:
+        """Train for so many epochs, or as many of them as there is time for, and keep what is better than before."""
+        end = time.perf_counter() + seconds
+        number = len(candidate.rounds)
+        first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
+        size = batch_size(len(self.train), number)
+        if candidate.epochs == 0 and epochs > 1:
+            # One epoch tells how many there is time for, which the schedule needs to know.
+            self._train(candidate, Round(1, size, first, first, candidate.regularizer, self.seed), seconds)
+            epochs -= 1
+        left = end - time.perf_counter()
+        if candidate.epochs and left < np.inf:
+            epochs = min(epochs, int(left / max(candidate.training / candidate.epochs, 1e-9)))
+        if epochs >= 1 and left > 0:
+            seed = self.seed + candidate.epochs
+            self._train(candidate, Round(min(epochs, MOST_EPOCHS), size, first, last, candidate.regularizer, seed), left)
+
+    def _train(self, candidate: Candidate, planned: Round, seconds: float) -> None:
+        began = time.perf_counter()
+        patience = max(PATIENCE, planned.epochs // 3)
+        result = run(candidate.make(), self, planned, time_budget=seconds, valid=self.valid, early_stopping=patience)
+        candidate.epochs += len(result.history)
+        taken = time.perf_counter() - began
+        candidate.seconds += taken
+        candidate.training += taken
+        candidate.exhausted = not result.best_nll < candidate.valid_nll
+        if not candidate.exhausted:
+            done = result.best_epoch / planned.epochs
+            last = planned.first + (planned.last - planned.first) * done
+            kept = Round(result.best_epoch, planned.batch_size, planned.first, last, planned.regularizer, planned.seed)
+            candidate.make, candidate.log_prob = (lambda: result.best_circuit), None
+            candidate.valid_nll = result.best_nll
+            candidate.rounds.append(kept)
+
+
+def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Any:
+    """One round of EM from `circuit`."""
+    return fit(
+        circuit, task.train, epochs=planned.epochs, batch_size=planned.batch_size, step_size=linear(planned.first, planned.last),
+        regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], seed=planned.seed, missing=task.missing,
+        n_threads=task.n_threads, dtype="float32", progress=False, **options,
+    )  # fmt: skip
+
+
+def replay(candidate: Candidate, task: Task) -> Circuit:
+    """The candidate built from the task's rows, and trained as it was, without validation."""
+    circuit = candidate.plan.build(task.train, task.families, task.seed)
+    for planned in candidate.rounds:
+        circuit = run(circuit, task, planned).circuit
+    return circuit
+
+
+def short(options: Any) -> str:
+    """A dataclass with only those fields that are not as usual.
+
+    >>> short(Laplace(0.5, on="all"))
+    'Laplace(pseudocount=0.5)'
+    """
+    unusual = [(f.name, getattr(options, f.name)) for f in fields(options) if getattr(options, f.name) != f.default]
+    return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in unusual)})"
+
+
+def batch_size(n_rows: int, number: int) -> int:
+    """A twentieth of the rows, from 8 to 500; twice as many in every later round."""
+    return int(min(np.clip(n_rows / 20, 8, 500) * 2 ** min(number, 3), n_rows))
+
+
+def _inputs(regularizer: Sequence[Any]) -> tuple[Laplace, ...]:
+    """A little smoothing of inputs, unless the regulariser brings its own: no value may end with probability 0."""
+    smoothed = any(isinstance(part, Laplace) and part.of_inputs > 0 for part in regularizer)
+    return () if smoothed else (Laplace(INPUT_PSEUDOCOUNT, on="inputs"),)
