@@ -1,5 +1,6 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
 
+from flatpc.learning.auto import Choice, choose
 from flatpc.learning.dropout import Dropout
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
@@ -21,6 +22,7 @@ __all__ = [
     "ASAM",
     "SAM",
     "Candidate",
+    "Choice",
     "Dropout",
     "Entropy",
     "Fit",
@@ -33,6 +35,7 @@ __all__ = [
     "Sharpness",
     "Softening",
     "TensorBoard",
+    "choose",
     "cosine",
     "degree_of_overfitting",
     "fit",
