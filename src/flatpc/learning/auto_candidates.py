@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from flatpc import structures
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
-from flatpc.structures.chow_liu import table_sizes, tree_circuit
-from flatpc.structures.mutual_information import PairCounts
-from flatpc.structures.tree_mixture import fit_tree_mixture
-from flatpc.structures.tree_models import fit_tree
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -24,7 +19,7 @@ Array = NDArray[np.float64]
 
 FACTORIZED = (0.1, 1.0, 5.0)
 """Smoothings of independent variables."""
-TREES = (("even", (0.1, 1.0, 5.0)), ("marginals", (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
+TREES = (("even", (0.1, 1.0)), ("marginals", (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
 """Priors of the Chow-Liu tree, and the smoothings of each."""
 MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
 """Numbers of mixed Chow-Liu trees, and their smoothings."""
@@ -61,36 +56,6 @@ class Plan:
         if self.trained and any(isinstance(kind, Gaussian) for kind in families):
             return circuit.randomize(seed, X=rows)
         return circuit
-
-
-def fit_simple(
-    plan: Plan, rows: Array, valid: Array, families: Sequence[Family], seed: int
-) -> tuple[Array, Callable[[], Circuit]]:
-    """A simple model's log-likelihoods of the validation rows, and how to get its circuit.
-
-    A model of many variables is evaluated in less time than its circuit takes to set up, and few of the circuits are wanted.
-    """
-    if plan.structure == "factorized":
-        circuit = plan.build(rows, families, seed)
-        columns = [kind.log_density(circuit.parameters[v], valid[:, v])[:, 0] for v, kind in enumerate(families)]  # type: ignore[arg-type]
-        return np.sum(columns, axis=0), lambda: circuit
-    weights, models = np.ones(1), []
-    if plan.structure == "chow_liu":
-        models = [fit_tree(PairCounts(rows, _sizes(families)), **plan.options)]
-    else:
-        weights, models = fit_tree_mixture(rows, _sizes(families), seed=seed, **plan.options)
-
-    def make() -> Circuit:
-        return tree_circuit(models, weights)
-
-    if np.isnan(valid).any():
-        return np.asarray(make().log_prob(valid, "marginalize")), make
-    parts = np.stack([model.log_prob(valid) for model in models], axis=1)
-    return np.asarray(logsumexp(parts + np.log(weights), axis=1)), make
-
-
-def _sizes(families: Sequence[Family]) -> list[int]:
-    return table_sizes(families, "a tree")
 
 
 def simple_plans(families: Sequence[Family]) -> list[Plan]:

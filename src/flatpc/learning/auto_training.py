@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.families import Family
-from flatpc.learning.auto_candidates import Plan, fit_simple
+from flatpc.learning.auto_candidates import Plan
+from flatpc.learning.auto_simple import SimpleModels
 from flatpc.learning.fitting import fit
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.schedules import linear
@@ -84,13 +86,18 @@ class Task:
     missing: str
     n_threads: int | None
 
+    @cached_property
+    def simple(self) -> SimpleModels:
+        """For the plans that are not trained."""
+        return SimpleModels(self.train, self.valid, self.families, self.seed)
+
     def start(self, plan: Plan) -> Candidate:
         """Build a candidate and judge it."""
         began = time.perf_counter()
         if plan.trained:
             circuit = plan.build(self.train, self.families, self.seed)
             return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began)
-        log_prob, make = fit_simple(plan, self.train, self.valid, self.families, self.seed)
+        log_prob, make = self.simple.fit(plan)
         return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
 
     def judge(self, candidate: Candidate) -> Array:

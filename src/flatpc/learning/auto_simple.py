@@ -1,0 +1,80 @@
+"""Simple models for `choose`, evaluated without their circuits.
+
+A tree of many variables is evaluated in less time than its circuit takes to set up, and few of the circuits are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from flatpc.circuit.families import Family
+from flatpc.learning.auto_candidates import Plan
+from flatpc.structures.chow_liu import table_sizes, tree_circuit
+from flatpc.structures.factorized import factorized
+from flatpc.structures.mutual_information import PairCounts
+from flatpc.structures.tree_mixture import fit_tree_mixture
+from flatpc.structures.tree_models import TreeModel, fit_tree, tree_tables
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+Judged = tuple[Array, Callable[[], "Circuit"]]
+"""Log-likelihoods of the validation rows, and how to get the circuit."""
+
+
+class SimpleModels:
+    """Fits the simple plans to the same rows; what they share is counted once."""
+
+    def __init__(self, rows: Array, valid: Array, families: Sequence[Family], seed: int) -> None:
+        self.rows, self.valid, self.families, self.seed = rows, valid, families, seed
+
+    def fit(self, plan: Plan) -> Judged:
+        """Fit a plan and judge it."""
+        if plan.structure == "factorized":
+            return self._factorized(**plan.options)
+        if plan.structure == "chow_liu":
+            return self._trees(np.ones(1), [self._tree(**plan.options)])
+        return self._trees(*fit_tree_mixture(self.rows, self._sizes, seed=self.seed, **plan.options))
+
+    def _factorized(self, smoothing: float) -> Judged:
+        circuit = factorized(self.rows, list(self.families), smoothing)
+        total = np.zeros(len(self.valid))
+        for v, kind in enumerate(self.families):
+            parameters: Any = circuit.parameters[v]
+            total += kind.log_density(parameters, self.valid[:, v])[:, 0]
+        return total, lambda: circuit
+
+    def _tree(self, smoothing: float, prior: str) -> TreeModel:
+        if prior == "even":
+            return fit_tree(self._counts, smoothing)
+        # The tree itself doesn't depend on the smoothing.
+        tree = self._drawn_to_marginals.tree
+        return TreeModel(tree, tree_tables(tree, self._counts, smoothing, prior))
+
+    def _trees(self, weights: Array, models: list[TreeModel]) -> Judged:
+        def make() -> Circuit:
+            return tree_circuit(models, weights)
+
+        if np.isnan(self.valid).any():
+            return np.asarray(make().log_prob(self.valid, "marginalize")), make
+        parts = np.stack([model.log_prob(self.valid) for model in models], axis=1)
+        return np.asarray(logsumexp(parts + np.log(weights), axis=1)), make
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return table_sizes(self.families, "a tree")
+
+    @cached_property
+    def _counts(self) -> PairCounts:
+        return PairCounts(self.rows, self._sizes)
+
+    @cached_property
+    def _drawn_to_marginals(self) -> TreeModel:
+        return fit_tree(self._counts, 1.0, "marginals")
