@@ -142,10 +142,10 @@ class TestClaims:
 
     def test_results_confirm_them_or_not(self, comparison):
         holds = {claim.text: claim.holds(comparison) for claim in CLAIMS if claim.table == "table1"}
-        assert holds["With 1% of the rows the regularised model has the better test NLL on average"] is True
-        assert holds["Sharpness falls at every fraction on average"] is None
+        assert holds["has the better test NLL with 1% of the rows"] is True
+        assert holds["is less sharp at every fraction"] is None
         # Spiral gains 62.5 in sharpness, helix loses 50.
-        assert holds["With 1% of the rows the regularised model is less sharp on average"] is True
+        assert holds["is less sharp with 1% of the rows"] is True
 
 
 class TestTextTables:

@@ -44,10 +44,7 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     for name in _NUMBERS:
         tab = page.tab(_NUMBERS[name])
         for comparison in comparisons[name]:
-            _tables(tab, comparison, gain_sheets(comparison))
-        tab = page.tab(f"{_NUMBERS[name]}, appendix")
-        for comparison in comparisons[name]:
-            _tables(tab, comparison, appendix_sheets(comparison))
+            _tables(tab, comparison)
     tab = page.tab("Rivals")
     tab.text(_RIVALS)
     for name in _NUMBERS:
@@ -123,8 +120,7 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
         notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
         columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
         tab.table(columns, rows, caption=f"{_NUMBERS[name]}: {TABLES[name].title}", notes=notes, sortable=False)
-    tab.heading("What the paper claims")
-    tab.table(*_claims(comparisons), sortable=False)
+    _claims(tab, comparisons)
     tab.heading("What it took")
     took = [
         [_NUMBERS[name], PROTOCOLS[c.protocol], c.n_runs, c.seconds / 3600, len(c.missing()), len(c.partial())]
@@ -137,13 +133,16 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
     tab.text(f"The paper's runs took about {paper.GPU_HOURS} GPU-hours, on four NVIDIA L4.")
 
 
-def _claims(comparisons: dict[str, list[Comparison]]) -> tuple[list[str], list[list[Any]]]:
+def _claims(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
     from flatpc.pages import Cell
 
-    rows: list[list[Any]] = []
+    tab.heading("What the paper claims")
+    tab.text("Of its regularised models the paper says that on average, over the data sets of a table, each of them")
     protocols = [name for name in NAMES if any(c.protocol == name for found in comparisons.values() for c in found)]
+    rows: list[list[Any]] = []
+    notes: dict[str, str] = {}
     for claim in CLAIMS:
-        row: list[Any] = [_NUMBERS[claim.table], claim.text, ", ".join(_signed(value) for value in claim.papers())]
+        row: list[Any] = [_NUMBERS[claim.table], claim.text, ", ".join(_short(value) for value in claim.papers())]
         for protocol in protocols:
             comparison = next((c for c in comparisons[claim.table] if c.protocol == protocol), None)
             values = None if comparison is None else claim.ours(comparison)
@@ -151,14 +150,16 @@ def _claims(comparisons: dict[str, list[Comparison]]) -> tuple[list[str], list[l
                 row.append(Cell(None, "not run"))
                 continue
             holds = claim.holds(comparison)
-            numbers = ", ".join(_signed(value) for value in values)
-            ran = min(comparison.wins(fraction, claim.quantity)[2] for fraction in claim.fractions)
-            whole = len(comparison.table.datasets)
-            so_far = "" if ran == whole else f" (on {ran} of {whole} data sets)"
-            text = f"{'holds' if holds else 'does not hold'}: {numbers}{so_far}"
-            row.append(Cell(numbers, text, tone="better" if holds else "worse"))
+            numbers = ", ".join(_short(value) for value in values)
+            ran, whole = min(comparison.wins(f, claim.quantity)[2] for f in claim.fractions), len(comparison.table.datasets)
+            part = f"{_NUMBERS[claim.table]}: {ran} of {whole} data sets"
+            if ran < whole and part not in notes.values():
+                notes[_mark(len(notes) + 1)] = part
+            note = next((mark for mark, text in notes.items() if text == part), "") if ran < whole else ""
+            text = f"{'holds' if holds else 'does not hold'}: {numbers}"
+            row.append(Cell(numbers, text, tone="better" if holds else "worse", note=note))
         rows.append(row)
-    return ["table", "claim", "paper, %", *(PROTOCOLS[name] for name in protocols)], rows
+    tab.table(["table", "claim", "paper, %", *(PROTOCOLS[name] for name in protocols)], rows, notes=notes, sortable=False)
 
 
 def _mark(n: int) -> str:
@@ -166,8 +167,8 @@ def _mark(n: int) -> str:
     return chr(ord("a") + n - 1)
 
 
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
+def _short(value: float) -> str:
+    return f"{value:.1f}".replace("-", "−")
 
 
 def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command: str = "") -> Cell:
@@ -179,10 +180,10 @@ def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command
     return Cell(mean.value, mean.text(digits), tone=tone, note=note, hint=f"{mean.n} trials")
 
 
-def _tables(tab: Blocks, comparison: Comparison, sheets: list[Sheet]) -> None:
+def _tables(tab: Blocks, comparison: Comparison) -> None:
     tab.heading(f"{comparison.table.title}, {PROTOCOLS[comparison.protocol]}")
     tab.text(_missing(comparison))
-    for sheet in sheets:
+    for sheet in (*gain_sheets(comparison), *appendix_sheets(comparison)):
         columns, rows, notes = _side_by_side(sheet)
         if sheet.note:
             notes["∗"] = sheet.note

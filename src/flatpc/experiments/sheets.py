@@ -53,7 +53,7 @@ class Sheet:
 
 _NOTES = {
     ("table1", "sharpness"): "Squared gradients in the logits, which is what the paper's column holds.",
-    ("table2", "sharpness"): "Ours is the trace of the text; the paper's column holds another quantity (see *Differences*).",
+    ("table2", "sharpness"): "Ours is the trace of the text; the paper's column holds another quantity (see Differences).",
 }
 
 
