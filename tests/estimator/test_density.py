@@ -44,9 +44,9 @@ def test_density_integrates_to_one_in_the_users_units(structure):
     X = rng.normal(size=(80, 2)) @ [[1000, 0.005], [0, 0.01]] + [5000, -3]
     density = fp.CircuitDensity(**{**QUICK, "structure": structure}).fit(X)
     middle, spread = X.mean(axis=0), X.std(axis=0)
-    x, y = (np.linspace(m - 10 * s, m + 10 * s, 801) for m, s in zip(middle, spread, strict=True))
+    x, y = (np.linspace(m - 10 * s, m + 10 * s, 401) for m, s in zip(middle, spread, strict=True))
     grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
-    p = np.exp(density.score_samples(grid)).reshape(801, 801)
+    p = np.exp(density.score_samples(grid)).reshape(401, 401)
     total = integrate.simpson(integrate.simpson(p, x=y, axis=1), x=x)
     assert total == pytest.approx(1, abs=1e-6)
 
@@ -80,6 +80,14 @@ def test_missing_continuous_values_leave_out_their_unit():
     inside = np.exp(density.score_samples(np.column_stack([np.full(6001, 1.5), y])))
     assert density.score_samples([[1.5, np.nan]])[0] == pytest.approx(np.log(integrate.simpson(inside, x=y)), abs=1e-9)
     assert density.score_samples([[np.nan, np.nan]])[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_the_circuit_itself_is_in_the_users_units(mixed):
+    table = people(50, seed=8)
+    np.testing.assert_array_equal(mixed.circuit_.log_prob(mixed.columns_.encode(table)), mixed.score_samples(table))
+    for candidate in mixed.candidates_:
+        score = candidate.circuit.log_prob(mixed.columns_.encode(table)).mean()
+        assert -candidate.valid_nll == pytest.approx(score, abs=1.5)  # about -17; -7 if incomes had variance 1
 
 
 def test_one_gaussian_is_the_closed_form():
@@ -172,6 +180,23 @@ def test_containers_come_back_as_they_went_in():
         assert isinstance(density.score_samples(make()), np.ndarray)
 
 
+def test_files_hold_all_that_answers_need(mixed, tmp_path):
+    mixed.save(tmp_path / "people.safetensors")
+    again = fp.CircuitDensity.load(tmp_path / "people.safetensors")
+    table = people(20, seed=9)
+    np.testing.assert_array_equal(again.score_samples(table), mixed.score_samples(table))
+    pd.testing.assert_frame_equal(again.sample(5, random_state=1), mixed.sample(5, random_state=1))
+    assert (again.summary_, again.kinds_, again.n_parameters_) == (mixed.summary_, mixed.kinds_, mixed.n_parameters_)
+    assert again.curvature_ == mixed.curvature_
+    assert again.feature_names_in_.tolist() == mixed.feature_names_in_.tolist()
+    with pytest.raises(UnseenCategoryError):
+        again.score(table.assign(city="Atlantis"))
+    # A circuit alone, without columns.
+    mixed.circuit_.save(tmp_path / "circuit.safetensors")
+    bare = fp.CircuitDensity.load(tmp_path / "circuit.safetensors")
+    np.testing.assert_array_equal(bare.score_samples(mixed.columns_.encode(table)), mixed.score_samples(table))
+
+
 # ---- missing and unseen values ---------------------------------------------------------------------------------------
 
 
@@ -246,7 +271,7 @@ def test_independent_columns_are_seen_to_be_independent():
 def test_history_and_curvature(mixed):
     assert len(mixed.history_) > 0
     assert np.isfinite(mixed.history_["valid_nll"]).all()
-    rows, _ = mixed._rows(people())
+    rows = mixed.columns_.encode(people())
     assert mixed.curvature_.sharpness == pytest.approx(fp.curvature.trace(mixed.circuit_, rows).mean(), rel=1e-9)
     assert sum(mixed.curvature_.by_layer.values()) == pytest.approx(mixed.curvature_.sharpness, rel=1e-9)
     assert mixed.curvature_.n_rows == 300
@@ -272,10 +297,14 @@ def test_few_rows(n):
 
 
 def test_constant_and_huge_columns():
-    X = np.column_stack([np.full(50, 7.5), np.random.default_rng(0).normal(size=50) * 1e300, np.zeros(50)])
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(50, 7.5), rng.normal(size=50) * 1e100, rng.normal(size=50) * 1e-100, np.zeros(50)])
     density = fp.CircuitDensity(**QUICK).fit(X)
     assert np.isfinite(density.score_samples(X)).all()
     assert np.isfinite(density.sample(10, random_state=0)).all()
+    for unit in (1e300, 1e-300):
+        with pytest.raises(DataError, match=r"Column 'x1' has numbers around \de[+-]30\d; state it in a unit"):
+            fp.CircuitDensity(**QUICK).fit(np.column_stack([X[:, 0], rng.normal(size=50) * unit]))
 
 
 def test_large_tables_are_learnt_in_batches():

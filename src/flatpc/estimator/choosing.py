@@ -76,7 +76,7 @@ class Candidate:
 
     plan: Plan
     valid_nll: float
-    """Mean over the validation rows, in the units of the circuit; NaN without such rows."""
+    """Mean over the validation rows; NaN without such rows."""
     circuit: Circuit
     history: History
     epochs: int
@@ -96,7 +96,8 @@ class Choice:
     best: Candidate
     circuit: Circuit
     candidates: tuple[Candidate, ...]
-    n_valid: int
+    judges: NDArray[np.int64]
+    """The validation rows of all splits."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,18 @@ def choose(rows: Array, families: Sequence[Family], options: Options) -> Choice:
         return _without_judges(rows, families, options)
     started = time.monotonic()
     candidates: list[Candidate] = []
-    for plan in _plans(families, len(splits[0][0]), options, candidates):
+    for plan in _plans(families, len(rows) - len(splits[0]), options, candidates):
         if candidates and options.time_budget is not None and time.monotonic() - started > options.time_budget / 2:
             break
-        candidates.append(Candidate.over([_try(plan, train, valid, families, options) for train, valid in splits]))
+        tries = [_try(plan, np.delete(rows, judges, axis=0), rows[judges], families, options) for judges in splits]
+        candidates.append(Candidate.over(tries))
     best = min(candidates, key=lambda candidate: candidate.valid_nll)
     again = _try(best.plan, rows, None, families, replace(options, epochs=best.epochs))
-    return Choice(best, again.circuit, tuple(candidates), sum(len(valid) for _, valid in splits))
+    return Choice(best, again.circuit, tuple(candidates), np.concatenate(splits))
 
 
-def _splits(rows: Array, options: Options) -> list[tuple[Array, Array]]:
-    """Training and validation rows, several times over if there are few; none if there are too few."""
+def _splits(rows: Array, options: Options) -> list[NDArray[np.int64]]:
+    """Validation rows, several times over if there are few rows; none if there are too few."""
     n_valid = round(options.validation_fraction * len(rows))
     if n_valid == 0 or len(rows) < FEWEST:
         return []
@@ -140,11 +142,10 @@ def _splits(rows: Array, options: Options) -> list[tuple[Array, Array]]:
     n_splits = min(N_SPLITS, len(rows) // n_valid) if len(rows) <= FEW else 1
     out = []
     for split in range(n_splits):
-        judges = np.zeros(len(rows), dtype=bool)
-        judges[order[split * n_valid : (split + 1) * n_valid]] = True
+        judges = np.sort(order[split * n_valid : (split + 1) * n_valid])
         # A column known in validation rows only can't be learnt from the others.
-        if not np.isnan(rows[~judges]).all(axis=0).any():
-            out.append((rows[~judges], rows[judges]))
+        if not np.isnan(np.delete(rows, judges, axis=0)).all(axis=0).any():
+            out.append(judges)
     return out
 
 
@@ -152,7 +153,7 @@ def _without_judges(rows: Array, families: Sequence[Family], options: Options) -
     """The first plan, or what was asked for, for as many epochs as patience allows."""
     plan = next(_plans(families, len(rows), options, []))
     only = _try(plan, rows, None, families, replace(options, epochs=min(options.epochs, options.patience)))
-    return Choice(only, only.circuit, (only,), 0)
+    return Choice(only, only.circuit, (only,), np.empty(0, np.int64))
 
 
 def _plans(families: Sequence[Family], n_rows: int, options: Options, done: list[Candidate]) -> Iterator[Plan]:

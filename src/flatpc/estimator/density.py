@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,9 @@ from flatpc.data.columns import MISSING, UNSEEN, Columns, check_choice
 from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice, Options, choose
+from flatpc.estimator.files import read, write
 from flatpc.estimator.reports import Curvature, free_parameters, sentence
-from flatpc.estimator.scaling import Scaling
+from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.learning.laplace import check_count
 from flatpc.queries.tables import refuse_impossible
 from flatpc.structures.options import whole_number
@@ -77,15 +80,16 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     circuit_
-        The `fp.Circuit`; continuous columns have mean 0 and variance 1 there.
+        The `fp.Circuit` over the columns as `columns_.encode(X)` gives them: codes of categories, and numbers in their own units.
     columns_, kinds_
         The columns with their categories, and their kinds by name.
     summary_
         What was chosen and why.
     candidates_
-        All that was tried: `.plan`, `.valid_nll` (in the circuit's units), `.circuit`, `.history`.
+        All that was tried: `.plan`, `.valid_nll`, `.circuit`, `.history`.
     history_
-        Of the chosen model while it was judged, one row per epoch (`fp.learning.History`); empty for a model that is counted.
+        Of the chosen model while it was judged, one row per epoch (`fp.learning.History`), with continuous columns in units of
+        their standard deviations; empty for a model that is counted.
     curvature_
         How sharp the likelihood is: `.sharpness`, `.by_layer`.
     n_parameters_
@@ -136,10 +140,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         # A value of a training row is seen by being there.
         encoded = self.columns_.encode(table, self.missing)
         continuous = np.array([column.kind == "continuous" for column in self.columns_.columns])
-        self.scaling_ = Scaling.learn(encoded, continuous)
-        rows = self.scaling_.apply(encoded)
-        choice = choose(rows, self.columns_.families, options)
-        self._keep(choice, rows)
+        scaling = Scaling.learn(encoded, continuous, self.columns_.names)
+        choice = choose(scaling.apply(encoded), self.columns_.families, options)
+        self._keep(_in_users_units(choice, scaling, encoded), encoded)
         if self.verbose:
             self._say()
         return self
@@ -170,8 +173,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = choice.best.epochs
         self.n_parameters_ = free_parameters(self.circuit_)
         self.curvature_ = Curvature.of(self.circuit_, rows)
-        volume = float(self.scaling_.log_volume(rows).mean())
-        self.summary_ = sentence(choice, len(rows), self.n_parameters_, self.curvature_.sharpness, volume)
+        self.summary_ = sentence(choice, len(rows), self.n_parameters_, self.curvature_.sharpness)
 
     def _say(self) -> None:
         from rich.console import Console
@@ -188,18 +190,17 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return table
 
     def _rows(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Array, RawTable]:
-        """Rows in the circuit's units, and the table as it was given."""
+        """Rows as the circuit reads them, and the table as it was given."""
         check_is_fitted(self)
         table = self._read(X, reset=False)
-        encoded = self.columns_.encode(table, missing or self.missing, self.unseen, ignore=ignore)
-        return self.scaling_.apply(encoded), table
+        return self.columns_.encode(table, missing or self.missing, self.unseen, ignore=ignore), table
 
     # ---- questions ------------------------------------------------------------------------------------------------
 
     def score_samples(self, X: Any) -> Array:
         """`[N]`: log p(x) of every row, in the units of the table; missing values are integrated out if allowed."""
         rows, _ = self._rows(X)
-        return np.asarray(self.circuit_.log_prob(rows, missing="marginalize") - self.scaling_.log_volume(rows))
+        return np.asarray(self.circuit_.log_prob(rows, missing="marginalize"))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total); `y` is ignored."""
@@ -222,7 +223,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """New rows, in a table like the one that was learnt from; `random_state` None draws anew each time."""
         check_is_fitted(self)
         rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
-        return self.columns_.decode(self.scaling_.undo(rows))
+        return self.columns_.decode(rows)
 
     def impute(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.
@@ -244,7 +245,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             filled = self.circuit_.mpe(rows).values
         else:
             filled = self.circuit_.sample(1, seed=_seed(random_state), given=rows)[0]
-        return self.columns_.decode(self.scaling_.undo(filled), like=table)
+        return self.columns_.decode(filled, like=table)
 
     def _means(self, rows: Array) -> Array:
         filled = np.array(self.circuit_.expectation(rows))
@@ -293,12 +294,40 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         return list(found.categories)
 
+    # ---- files ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safetensors file, which holds no code: circuit, columns and summary, not the candidates.
+
+        `CircuitDensity.load` and the commands of `flatpc` read it.
+        """
+        check_is_fitted(self)
+        write(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CircuitDensity:
+        """The density in a file that `save`, `flatpc fit` or `circuit.save` wrote, ready to be asked."""
+        return read(cls, path)
+
     def __sklearn_tags__(self) -> Any:
         """Missing values are welcome if they are marginalised."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "marginalize"
         tags.input_tags.categorical = True
         return tags
+
+
+def _in_users_units(choice: Choice, scaling: Scaling, rows: Array) -> Choice:
+    """The choice as if it had been made in the units of the rows."""
+    volume = float(scaling.log_volume(rows[choice.judges]).mean()) if len(choice.judges) else 0.0
+    all_ = {
+        id(candidate): replace(
+            candidate, circuit=in_users_units(candidate.circuit, scaling), valid_nll=candidate.valid_nll + volume
+        )
+        for candidate in choice.candidates
+    }
+    best, circuit = all_[id(choice.best)], in_users_units(choice.circuit, scaling)
+    return Choice(best, circuit, tuple(all_.values()), choice.judges)
 
 
 def _seed(random_state: Any) -> int:

@@ -63,18 +63,19 @@ def free_parameters(circuit: Circuit) -> int:
     return total
 
 
-def sentence(choice: Choice, n_rows: int, n_free: int, sharpness: float, log_volume: float) -> str:
-    """What was chosen and why, in one line; log-likelihoods are in the user's units, `log_volume` below the circuit's."""
+def sentence(choice: Choice, n_rows: int, n_free: int, sharpness: float) -> str:
+    """What was chosen and why, in one line."""
     facts = f"{n_free:,} free parameters, sharpness {sharpness:.3g}"
-    if choice.n_valid == 0:
+    n_judges = len(choice.judges)
+    if n_judges == 0:
         return f"{choice.best.plan}: too few rows ({n_rows}) to hold some back and compare; {facts}."
-    score = f"{-choice.best.valid_nll - log_volume:.3f} nats per row"
+    score = f"{-choice.best.valid_nll:.3f} nats per row"
     others = [candidate for candidate in choice.candidates if candidate is not choice.best]
     if not others:
-        reason = f"as asked; {score} on {choice.n_valid} validation rows"
+        reason = f"as asked; {score} on {n_judges:,} validation rows"
     else:
-        reason = f"best of {len(choice.candidates)} on {choice.n_valid} validation rows with {score}"
+        reason = f"best of {len(choice.candidates)} on {n_judges:,} validation rows with {score}"
         plain = next((candidate for candidate in others if candidate.plan.structure == "factorized"), None)
         if plain is not None:
-            reason += f" ({NAMES['factorized']}: {-plain.valid_nll - log_volume:.3f})"
+            reason += f" ({NAMES['factorized']}: {-plain.valid_nll:.3f})"
     return f"{choice.best.plan}: {reason}; fitted again to all {n_rows:,} rows; {facts}."
