@@ -1,0 +1,132 @@
+"""One cell of the comparison "never lose": one data set, one fraction of its rows, one trial; every contender's test NLL.
+
+| contender | what |
+|---|---|
+| `factorized`, `chow_liu` | the smoothing that validation likes best, as for `table2` |
+| `plain` | a hidden Chow-Liu tree, trained in rounds with early stopping, without a regulariser |
+| `sharpness`, `laplace`, `softening`, `dropout`, `entropy` | the same with that regulariser, as strong as validation likes best |
+| `default` | `fp.learning.choose` |
+
+All hidden trees start alike and are given the same epochs, so that `plain`, `sharpness` and `laplace` differ in nothing else: the
+column `sharpness` less the column `plain` is what sharpness-aware learning contributes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc.circuit.families import Bernoulli
+from flatpc.data import load_debd
+from flatpc.data.splits import Splits
+from flatpc.errors import OptionError
+from flatpc.learning import Dropout, Entropy, Laplace, Sharpness, Softening, choose
+from flatpc.learning.auto_candidates import Plan
+from flatpc.learning.auto_training import Candidate, Task
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+GRIDS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "plain": ((),),
+    "sharpness": tuple((Sharpness(mu=mu),) for mu in (0.01, 0.1, 1.0)),
+    "laplace": tuple((Laplace(count, on="sums"),) for count in (0.1, 1.0, 10.0)),
+    "softening": tuple((Softening(beta),) for beta in (0.999, 0.998, 0.99)),
+    "dropout": tuple((Dropout(inputs),) for inputs in (0.02, 0.1)),
+    "entropy": tuple((Entropy(tau),) for tau in (0.001, 0.01)),
+}
+"""Contenders that train the same hidden tree, and the strengths of each."""
+SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+CONTENDERS = ("factorized", "chow_liu", *GRIDS, "default")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much to do for a cell."""
+
+    subset: str = "random"
+    """Of the training rows: a random one by trial, or the first ones."""
+    contenders: tuple[str, ...] = CONTENDERS
+    n_latents: int = 16
+    """Of the hidden trees that are compared; fewer if there are fewer than six rows for each."""
+    rounds: int = 2
+    epochs: int = 30
+    """Of every round."""
+    budget: int | None = None
+    time_budget: float = 60.0
+    """Of `choose`."""
+    folder: str | None = None
+    """Of the data; None reads `FLATPC_DATA`."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.contenders if name not in CONTENDERS]
+        if unknown:
+            raise OptionError(f"Unknown contender {unknown[0]!r}; choose from {', '.join(CONTENDERS)}.")
+
+
+def run_cell(dataset: str, fraction: float, trial: int, options: Options | None = None) -> dict[str, float]:
+    """`test_<contender>`, `valid_<contender>` (mean NLLs) and `seconds_<contender>`, and `rows`: plain numbers.
+
+    The trial is the seed of everything.
+    """
+    options = options or Options()
+    data = _load(dataset, options.folder).fraction(fraction, how=options.subset, seed=trial)
+    return compare(data, trial, options)
+
+
+def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:
+    """The numbers of a cell from its rows."""
+    task = Task(data.train, data.valid, [Bernoulli()] * data.train.shape[1], seed, "raise", 1)
+    out = {"rows": float(len(data.train))}
+    start: Candidate | None = None
+    for name in options.contenders:
+        began = time.perf_counter()
+        if name == "default":
+            chosen = choose(
+                data.train,
+                data.valid,
+                budget=options.budget,
+                time_budget=options.time_budget,
+                seed=seed,
+                n_threads=1,
+                progress=False,
+            )
+            circuit, valid_nll = chosen.circuit, chosen.valid_nll
+        elif name in GRIDS:
+            start = start or task.start(_hidden(len(data.train), options))
+            best = min((_trained(task, start, part, options) for part in GRIDS[name]), key=lambda c: c.valid_nll)
+            circuit, valid_nll = best.make(), best.valid_nll
+        else:
+            plans = [Plan(name, {"smoothing": s, **({} if name == "factorized" else {"prior": "even"})}) for s in SMOOTHINGS]
+            simple = min((task.start(plan) for plan in plans), key=lambda c: c.valid_nll)
+            circuit, valid_nll = simple.make(), simple.valid_nll
+        out[f"test_{name}"] = _nll(circuit, data.test)
+        out[f"valid_{name}"] = valid_nll
+        out[f"seconds_{name}"] = time.perf_counter() - began
+    return out
+
+
+def _hidden(n_rows: int, options: Options) -> Plan:
+    width = max(2, min(options.n_latents, n_rows // 6))
+    start = {"init": "chow-liu", "noise": 0.3, "prior": "marginals", "smoothing": 10.0}
+    return Plan("hclt", {"n_latents": width, **start}, trained=True)
+
+
+def _trained(task: Task, start: Candidate, regularizer: tuple[Any, ...], options: Options) -> Candidate:
+    candidate = replace(start, rounds=[], regularizer=regularizer)
+    for _ in range(options.rounds):
+        task.train_round(candidate, options.epochs, np.inf)
+    return candidate
+
+
+def _nll(circuit: Circuit, rows: Any) -> float:
+    return -float(np.mean(circuit.log_prob(rows)))
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, folder: str | None) -> Splits:
+    return load_debd(name, folder)
