@@ -91,7 +91,8 @@ def _read_parquet(file: Path) -> Table:
 
 def _read_npz(file: Path) -> Table:
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        # Opened here, so that it is closed again if it is no archive.
+        with file.open("rb") as data, np.load(data, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{file} can't be read as an npz archive of numbers: {_first_line(error)}.") from None
