@@ -12,7 +12,7 @@ import typer
 
 from flatpc.cli.application import INTERRUPTED, examples
 from flatpc.cli.options import Json
-from flatpc.cli.output import console, print_json
+from flatpc.cli.output import print_json, show_table
 from flatpc.errors import OptionError
 
 BENCH = examples("flatpc bench", "flatpc bench engine curvature")
@@ -26,12 +26,15 @@ def datasets(json: Json = False) -> None:
     Benchmarks are read from the folder that the environment variable FLATPC_DATA names; without it they are downloaded once.
     """
     from flatpc.data import datasets as all_of_them
-    from flatpc.data.catalogue import show
 
     if json:
         print_json([asdict(data) for data in all_of_them()])
-    else:
-        console().print(show())
+        return
+    rows = []
+    for data in all_of_them():
+        where = "drawn" if data.source == "drawn by seed" else "here" if data.local else "to download"
+        rows.append((data.name, f"{data.n_variables:,} {data.kind}", *(f"{n:,}" for n in data.rows.values()), where))
+    show_table("Data sets", rows, ("name", "columns", "train", "valid", "test", "where"))
 
 
 def bench(

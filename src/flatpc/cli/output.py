@@ -60,6 +60,7 @@ def show_table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = 
     out = Table(*head, show_header=bool(head))
     for _ in range(0 if head else len(rows[0])):
         out.add_column()
+    out.columns[0].no_wrap = True
     for column in out.columns[1:]:
         column.justify = "right"
     for row in rows:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flatpc.cli.application import say
 from flatpc.errors import DataError, FlatpcError, OptionError
 
 if TYPE_CHECKING:
@@ -55,11 +57,24 @@ def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
         train = table.train if fraction == 1.0 else _some(table.train, fraction, seed)
         return Source(data, train, table.valid, table.test)
     if data not in _names():
-        near = difflib.get_close_matches(data, _names(), n=1)
+        near = difflib.get_close_matches(data, _names(), n=1, cutoff=0.75)
         hint = f"did you mean {near[0]}?" if near else f"`flatpc datasets` lists the names, and files end in {', '.join(FILES)}."
         raise DataError(f"There is no file {data} and no data set of that name; {hint}")
+    _announce_download(data)
     splits = load(data, seed)
     return Source(data, fraction_of(splits.train, fraction, how="random", seed=seed), splits.valid, splits.test)
+
+
+def _announce_download(name: str) -> None:
+    """One line in place of the downloader's own."""
+    from flatpc.data.debd import is_local, registry
+
+    benchmark = registry().sets.get(name)
+    if benchmark is not None and not os.environ.get("FLATPC_DATA") and not is_local(benchmark):
+        import pooch
+
+        pooch.get_logger().setLevel("ERROR")
+        say(f"Downloading {name}, which is then kept for the next time.")
 
 
 def _names() -> list[str]:
@@ -98,7 +113,8 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
             raise DataError(
                 f"{name} has {len(table.names)} columns and no names for them; the model has {len(wanted)}: {_some_of(wanted)}."
             )
-        return table
+        renamed = (replace(column, name=name) for column, name in zip(table.columns, wanted, strict=True))
+        return RawTable(tuple(renamed), table.container, table.native)
     for column in wanted:
         if column not in table.names:
             raise DataError(f"{name} has no column {column!r}, which the model needs; it has {_some_of(table.names)}.")
