@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from importlib import resources
@@ -175,7 +176,7 @@ def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command
     from flatpc.pages import Cell
 
     if mean is None:
-        return Cell(None, "not run", hint=command)
+        return Cell(math.nan, "not run", hint=command)  # not a number, but in a column of numbers
     tone = ("better" if mean.value > 0 else "worse") if gain else ""
     return Cell(mean.value, mean.text(digits), tone=tone, note=note, hint=f"{mean.n} trials")
 
@@ -207,9 +208,11 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
             columns.append(Column("difference", f"+{form}", group=group, hint="ours less the paper's"))
     partial: set[int] = set()
 
-    def cells(entry: Entry, note: str, command: str, bold: bool | None = None) -> list[Any]:
+    def cells(entry: Entry, note: str = "", command: str = "") -> list[Any]:
         ours = _ours(entry.ours, sheet.digits, gain=sheet.is_gain, note=note, command=command)
-        return [Cell(entry.paper, bold=bold), ours, entry.difference] if sheet.has_paper else [ours]
+        if not sheet.has_paper:
+            return [ours]
+        return [entry.paper, ours, math.nan if entry.difference is None else entry.difference]
 
     rows: list[list[Any]] = []
     for dataset, row in sheet.cells.items():
@@ -221,7 +224,7 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
             out += cells(entry, note, comparison.command([dataset]))
         rows.append(out)
     if sheet.means:
-        rows.append([Cell("mean", bold=True), *(c for fraction in FRACTIONS for c in cells(sheet.means[fraction], "", ""))])
+        rows.append([Cell("mean", bold=True), *(c for fraction in FRACTIONS for c in cells(sheet.means[fraction]))])
     if sheet.wins:
         out = [Cell("better on", bold=True)]
         for fraction in FRACTIONS:
@@ -229,7 +232,7 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
             out += (
                 [Cell(theirs, f"{theirs} of {n}"), Cell(ours, f"{ours} of {n}"), None]
                 if n
-                else [None, Cell(None, "not run"), None]
+                else [None, Cell(math.nan, "not run"), None]
             )
         rows.append(out)
     return columns, rows, {_mark(n): f"{n} of {len(TRIALS)} trials" for n in sorted(partial)}

@@ -164,15 +164,15 @@ def _picture(name: str, data: Any) -> Any:
     figure = static(13, 6)
     figure.suptitle(title_of(name))
     low, high = _range(data)
+    lines = np.array([numbers(data[model]["line"][rows]) for model in COLOURS for rows in ("train", "valid")])
     x, y = np.meshgrid(data["steps"], data["steps"], indexing="ij")
     for row, (model, colour) in enumerate(COLOURS.items()):
         of = data[model]
         z = np.clip(rise(of), low, high)
         axes = figure.add_subplot(2, 4, 4 * row + 1)
         for rows, style in (("train", "-"), ("valid", ":")):
-            losses = np.array(numbers(of["line"][rows]))
-            axes.plot(data["line_steps"], losses, style, color=colour, label=rows)
-        axes.set(xlabel="step", ylabel=f"{model}\nNLL")
+            axes.plot(data["line_steps"], numbers(of["line"][rows]), style, color=colour, label=rows)
+        axes.set(xlabel="step", ylabel=f"{model}\nNLL", ylim=(np.nanmin(lines), np.nanmax(lines)))
         axes.legend(frameon=False)
         axes = figure.add_subplot(2, 4, 4 * row + 2, projection="3d")
         axes.plot_surface(x, y, z, cmap="viridis", vmin=low, vmax=high)
@@ -181,7 +181,7 @@ def _picture(name: str, data: Any) -> Any:
         drawn = axes.contourf(x, y, z, levels=np.linspace(low, high, 21), cmap="viridis")
         axes.plot(0, 0, "w+")
         axes.set_aspect("equal")
-        figure.colorbar(drawn, ax=axes, format="%.1f", label="rise of NLL")
+        figure.colorbar(drawn, ax=axes, ticks=np.linspace(0, high, 5), format="%.1f", label="rise of NLL")
         axes = figure.add_subplot(2, 4, 4 * row + 4)
         values = of["eigenvalues"]["weights"]
         axes.bar(range(1, len(values) + 1), values, color=colour)
