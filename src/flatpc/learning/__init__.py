@@ -17,6 +17,7 @@ from flatpc.learning.selection import Candidate, Selection, select
 from flatpc.learning.sharpness import Sharpness
 from flatpc.learning.softening import Softening
 from flatpc.learning.tensorboard import TensorBoard
+from flatpc.learning.uncertainty import DropoutUncertainty, dropout_uncertainty
 
 __all__ = [
     "ASAM",
@@ -24,6 +25,7 @@ __all__ = [
     "Candidate",
     "Choice",
     "Dropout",
+    "DropoutUncertainty",
     "Entropy",
     "Fit",
     "History",
@@ -38,6 +40,7 @@ __all__ = [
     "choose",
     "cosine",
     "degree_of_overfitting",
+    "dropout_uncertainty",
     "fit",
     "grow",
     "linear",
