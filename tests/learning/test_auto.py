@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 
 import flatpc as fp
-from flatpc.errors import DataError, OptionError, SupportError
+from flatpc.errors import DataError, OptionError, ParameterError, SupportError
 from flatpc.learning.auto import choose, hold_out
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members, mixture_weights
 from flatpc.learning.auto_training import batch_size
@@ -194,3 +194,20 @@ def test_bad_options_are_named(options, error, match):
 def test_one_row_is_not_enough_to_choose_by():
     with pytest.raises(DataError, match="more rows"):
         quick(bits(1))
+
+
+def test_where_float32_fails_it_takes_float64(monkeypatch):
+    from flatpc.learning import auto_training
+
+    used = []
+
+    def fit(*args, dtype, **options):
+        used.append(dtype)
+        if dtype == "float32":
+            raise ParameterError("no weights are left")
+        return fp.fit(*args, dtype=dtype, **options)
+
+    monkeypatch.setattr(auto_training, "fit", fit)
+    chosen = quick(bits(100), bits(100, seed=1), budget=5)
+    assert set(used) == {"float32", "float64"}
+    assert any(c.epochs for c in chosen.candidates)

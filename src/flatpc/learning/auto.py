@@ -33,6 +33,7 @@ REGULARIZERS = (Laplace(1.0, on="sums"), Laplace(10.0, on="sums"), Laplace(1.0, 
 """Further candidates of `regularizer="auto"`."""
 SURVIVORS = 2
 """Hidden models that are trained to the end: the average of two kinds is better than either."""
+COPIES = 4
 UNLIMITED = 1_000_000
 MIXTURES_SHARE = 0.15
 """Of the time, after which no further mixture of trees is begun."""
@@ -109,7 +110,8 @@ def choose(
     3. Hidden Chow-Liu trees of several sizes, starts and numbers of trees, by successive halving: all are trained a little, the
        better half goes on for twice as long, until two are left.
     4. The better one with several regularisers.
-    5. The average of the best, if a mixture of them does better on validation rows that had no part in its weights.
+    5. That one again with other seeds, if there is time.
+    6. The average of the best, if a mixture of them does better on validation rows that had no part in its weights.
 
     Without validation rows, a fifth of the rows (at most 5,000, by seed) is held out; what is chosen is then built anew from all
     rows and trained as before, with the same number of epochs.
@@ -144,7 +146,7 @@ def choose(
 
 
 class _Search:
-    """The five stages, and what they have found so far."""
+    """The stages, and what they have found so far."""
 
     def __init__(
         self, X: Any, valid: Any, family: FamilyLike, budget: int, time_budget: float, regularizer: Any, sharpness: Any,
@@ -192,7 +194,9 @@ class _Search:
         self._say("mixtures of trees")
         best = self._halve(hidden_plans(task.families, task.train))
         if best is not None:
-            self._regularize(best)
+            best = self._regularize(best)
+            if self.average:
+                self._copy(best)
         return self._choice()
 
     # ---- hidden models --------------------------------------------------------------------------------------------
@@ -222,7 +226,7 @@ class _Search:
             self._say(f"round {number + 1} of {rounds} of hidden models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
 
-    def _regularize(self, best: Candidate) -> None:
+    def _regularize(self, best: Candidate) -> Candidate:
         """Go on from the best one with each regulariser, and with none; then train the best of those on."""
         variants = [self.fixed, *(part for part in self.tried)] if self.tried else []
         share = (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
@@ -246,6 +250,20 @@ class _Search:
             if last.epochs == before:
                 break
         self._say("the best one trained on")
+        return last
+
+    def _copy(self, best: Candidate) -> None:
+        """The best one again with other seeds, its regulariser from the start, for as long as there is time, to be averaged."""
+        for copy in range(1, COPIES + 1):
+            if self.left < best.training or self.epochs_left <= 0:
+                break
+            other = self.task.start(best.plan, copy)
+            other.regularizer = best.regularizer
+            self.pool.append(other)
+            for _ in best.rounds:
+                if self.left > 0 and self.epochs_left > 0 and not other.exhausted:
+                    self._train(other, self.epochs_left, self.left)
+            self._say(f"copy {copy} of the best one")
 
     def _train(self, candidate: Candidate, epochs: int, seconds: float) -> None:
         before = candidate.epochs

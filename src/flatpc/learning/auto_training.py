@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.families import Family
+from flatpc.errors import ParameterError
 from flatpc.learning.auto_candidates import Plan
 from flatpc.learning.auto_simple import SimpleModels
-from flatpc.learning.fitting import fit
+from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.schedules import linear
 
@@ -64,6 +65,8 @@ class Candidate:
     """Seconds of these."""
     rounds: list[Round] = field(default_factory=list)
     regularizer: tuple[Any, ...] = ()
+    copy: int = 0
+    """Of the same plan, with another seed."""
     exhausted: bool = False
     """Whether the last round brought nothing."""
     log_prob: Array | None = None
@@ -72,7 +75,11 @@ class Candidate:
     @property
     def name(self) -> str:
         """For people: structure, options, and regulariser if there is one."""
-        return self.plan.name + "".join(f" + {short(part)}" for part in self.regularizer)
+        return (
+            self.plan.name
+            + "".join(f" + {short(part)}" for part in self.regularizer)
+            + (f", copy {self.copy}" if self.copy else "")
+        )
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,12 @@ class Task:
         """For the plans that are not trained."""
         return SimpleModels(self.train, self.valid, self.families, self.seed)
 
-    def start(self, plan: Plan) -> Candidate:
+    def start(self, plan: Plan, copy: int = 0) -> Candidate:
         """Build a candidate and judge it."""
         began = time.perf_counter()
         if plan.trained:
-            circuit = plan.build(self.train, self.families, self.seed)
-            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began)
+            circuit = plan.build(self.train, self.families, self.seed + copy)
+            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began, copy=copy)
         log_prob, make = self.simple.fit(plan)
         return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
 
@@ -114,13 +121,13 @@ class Task:
         size = batch_size(len(self.train), number)
         if candidate.epochs == 0 and epochs > 1:
             # One epoch tells how many there is time for, which the schedule needs to know.
-            self._train(candidate, Round(1, size, first, first, candidate.regularizer, self.seed), seconds)
+            self._train(candidate, Round(1, size, first, first, candidate.regularizer, self.seed + candidate.copy), seconds)
             epochs -= 1
         left = end - time.perf_counter()
         if candidate.epochs and left < np.inf:
             epochs = min(epochs, int(left / max(candidate.training / candidate.epochs, 1e-9)))
         if epochs >= 1 and left > 0:
-            seed = self.seed + candidate.epochs
+            seed = self.seed + candidate.copy + candidate.epochs
             self._train(candidate, Round(min(epochs, MOST_EPOCHS), size, first, last, candidate.regularizer, seed), left)
 
     def _train(self, candidate: Candidate, planned: Round, seconds: float) -> None:
@@ -141,18 +148,26 @@ class Task:
             candidate.rounds.append(kept)
 
 
-def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Any:
-    """One round of EM from `circuit`."""
-    return fit(
-        circuit, task.train, epochs=planned.epochs, batch_size=planned.batch_size, step_size=linear(planned.first, planned.last),
-        regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], seed=planned.seed, missing=task.missing,
-        n_threads=task.n_threads, dtype="float32", progress=False, **options,
-    )  # fmt: skip
+def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Fit:
+    """One round of EM from `circuit`, in float32; where flows underflow there and leave no weights, in float64."""
+    for dtype in ("float32", "float64"):
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return fit(
+                    circuit, task.train, epochs=planned.epochs, batch_size=planned.batch_size,
+                    step_size=linear(planned.first, planned.last),
+                    regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], seed=planned.seed, missing=task.missing,
+                    n_threads=task.n_threads, dtype=dtype, progress=False, **options,
+                )  # fmt: skip
+        except ParameterError:
+            if dtype == "float64":
+                raise
+    raise AssertionError
 
 
 def replay(candidate: Candidate, task: Task) -> Circuit:
     """The candidate built from the task's rows, and trained as it was, without validation."""
-    circuit = candidate.plan.build(task.train, task.families, task.seed)
+    circuit = candidate.plan.build(task.train, task.families, task.seed + candidate.copy)
     for planned in candidate.rounds:
         circuit = run(circuit, task, planned).circuit
     return circuit
