@@ -58,22 +58,20 @@ def _places(mus: list[float]) -> tuple[list[int], list[str]]:
 
 def draw(found: Found) -> list[Panel]:
     """Three figures over μ."""
-    from plotly.subplots import make_subplots
+    import plotly.graph_objects as go
 
     data = summary(found)
     x, labels = _places(data["mu"])
-    figure = make_subplots(1, len(QUANTITIES), subplot_titles=list(QUANTITIES.values()), horizontal_spacing=0.07)
-    for column, key in enumerate(QUANTITIES, start=1):
-        figure.add_scatter(
-            x=x, y=data[key], mode="lines+markers", line_color=REGULARISED, name="after the last epoch",
-            error_y={"type": "data", "array": data[f"{key}_error"]}, showlegend=column == 1, row=1, col=column,
-        )  # fmt: skip
+    figures = {}
+    for key, name in QUANTITIES.items():
+        figure = go.Figure()
+        errors = {"type": "data", "array": data[f"{key}_error"]}
+        figure.add_scatter(x=x, y=data[key], error_y=errors, mode="lines+markers", line_color=REGULARISED, name="last epoch")
         if key == "valid":
             line = {"color": SERIES[1], "dash": "dash"}
-            figure.add_scatter(x=x, y=data["best_valid"], mode="lines", line=line, name="after the best epoch", row=1, col=column)
-    figure.update_xaxes(title_text="μ", tickvals=x, ticktext=labels, tickangle=-60)
-    figure.update_annotations(font_size=13)
-    return [Panel("", {"": figure.update_layout(legend={"y": 1.12}, margin={"t": 80})}, height=400)]
+            figure.add_scatter(x=x, y=data["best_valid"], mode="lines", line=line, name="best epoch")
+        figures[name] = figure.update_layout(xaxis={"title": "μ", "tickvals": x, "ticktext": labels, "tickangle": -45})
+    return [Panel("", figures, height=340)]
 
 
 def plot(found: Found) -> dict[str, Any]:

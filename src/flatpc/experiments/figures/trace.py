@@ -29,7 +29,7 @@ CAPTION = (
 def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
     """The curve, and one for each depth."""
     out: dict[str, dict[str, Any]] = {
-        "spiral": {"kind": "epochs", "fraction": 0.05, "epochs": 20 if quick else 200, "every": 10 if quick else 5, "trial": 0}
+        "spiral": {"kind": "epochs", "fraction": 0.05, "epochs": 20 if quick else 200, "every": 20 if quick else 5, "trial": 0}
     }
     return out | {f"depth {depth}": {"kind": "depth", "depth": depth} for depth in ((1, 2) if quick else (1, 2, 3, 4, 5))}
 
