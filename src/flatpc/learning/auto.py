@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from flatpc.errors import DataError, OptionError
 from flatpc.learning.auto_average import average_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
+from flatpc.learning.auto_regularizer import candidates
 from flatpc.learning.auto_training import Candidate, Task, replay
-from flatpc.learning.laplace import Laplace
-from flatpc.learning.regularizers import Regularizers
-from flatpc.learning.sharpness import Sharpness
 from flatpc.structures.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns, whole_number
 
@@ -27,10 +25,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-SHARPNESS = (Sharpness(mu=0.01), Sharpness(mu=0.1), Sharpness(mu=1.0))
-"""Candidates of `sharpness="auto"`; μ is in counts over the whole data."""
-REGULARIZERS = (Laplace(1.0, on="sums"), Laplace(10.0, on="sums"), Laplace(1.0, on="inputs"))
-"""Further candidates of `regularizer="auto"`."""
 SURVIVORS = 2
 """Hidden models that are trained to the end: the average of two kinds is better than either."""
 COPIES = 4
@@ -165,7 +159,7 @@ class _Search:
         else:
             train, (judges, _) = rows, read_columns(valid, families)
         self.task = Task(train, judges, families, seed, missing, n_threads)
-        self.fixed, self.tried = _regularizers(regularizer, sharpness)
+        self.fixed, self.tried = candidates(regularizer, sharpness)
         self.pool: list[Candidate] = []
         self.epochs_left = self.budget
 
@@ -322,24 +316,3 @@ def hold_out(rows: Array, seed: int) -> tuple[Array, Array]:
     n = max(1, min(len(rows) // 5, 5000))
     order = np.random.default_rng(seed).permutation(len(rows))
     return rows[np.sort(order[n:])], rows[np.sort(order[:n])]
-
-
-def _regularizers(regularizer: Any, sharpness: Any) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """Those of all hidden models, and those to try."""
-    fixed: tuple[Any, ...] = ()
-    tried: list[tuple[Any, ...]] = []
-    for given, candidates in ((sharpness, SHARPNESS), (regularizer, REGULARIZERS)):
-        if isinstance(given, str) and given == "auto":
-            tried += [(part,) for part in candidates]
-        else:
-            fixed += Regularizers.read(given, "em").parts
-    Regularizers.read(list(fixed), "em")
-    return fixed, [(*fixed, *part) for part in tried if _go_together((*fixed, *part))]
-
-
-def _go_together(parts: tuple[Any, ...]) -> bool:
-    try:
-        Regularizers.read(list(parts), "em")
-    except OptionError:
-        return False
-    return True

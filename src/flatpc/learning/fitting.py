@@ -67,7 +67,7 @@ def fit(
     step_size: float | Schedule = 0.1,
     pseudocount: float = 0.0,
     input_pseudocount: float | None = None,
-    sharpness: Sharpness | None = None,
+    sharpness: Sharpness | str | None = None,
     regularizer: Any = None,
     momentum: float = 0.0,
     anemone: bool = False,
@@ -110,10 +110,11 @@ def fit(
         EM: counts added to each sum unit and to each unit of an input, spread over its edges or values, as if seen in the whole
         data set. Inputs take the same as sums unless told otherwise.
     sharpness
-        A penalty on the curvature; None learns plainly.
+        A penalty on the curvature; None learns plainly; `"auto"` tries several strengths, and none, for a fifth of the epochs
+        each and takes what validation likes best.
     regularizer
         One of `fp.learning.regularizers.NAMES`, by name or with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a
-        list of those that go together. `fp.Sharpness` can be among them.
+        list of those that go together. `fp.Sharpness` can be among them. `"auto"` tries several, like `sharpness="auto"`.
     momentum
         EM: the M-step uses flows averaged over about 1 / (1 - momentum) batches; from 0 to less than 1.
     anemone
@@ -144,6 +145,10 @@ def fit(
         Share every batch among the processes started by torchrun.
     """
     given = dict(locals())
+    if "auto" in (sharpness, regularizer):
+        from flatpc.learning.auto_regularizer import fit_auto
+
+        return fit_auto(fit, given)
     epochs = whole_number("epochs", epochs, 0)
     if batch_size is not None:
         batch_size = whole_number("batch_size", batch_size, 1)
