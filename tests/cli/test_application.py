@@ -183,7 +183,15 @@ def test_messages_name_options() -> None:
     assert in_options("Sharpness(mu=-1); it") == "--mu -1; it"
 
 
-def test_bench_and_demo_say_where_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_runs_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo itself has tests of its own."""
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("flatpc.pages.demo.run", lambda folder, **options: seen.update(options, folder=folder))
+    run("demo", "--folder", tmp_path / "demo", "--quick")
+    assert (seen["folder"], seen["quick"]) == (tmp_path / "demo", True)
+
+
+def test_bench_says_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flatpc.__file__", str(tmp_path / "site-packages" / "flatpc" / "__init__.py"))
     answer = Answer("bench")
     assert answer.code == 1

@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.cli.candidates import in_users_units
 from flatpc.data.model_files import load_model
-from flatpc.estimator.scaling import Scaling
 from tests.cli.conftest import QUICK
 from tests.cli.running import Answer, bits, names, people, run
 
@@ -57,19 +55,6 @@ def test_one_gaussian_has_the_likelihood_of_the_closed_form(tmp_path: Path) -> N
     assert found["nll"]["train"] == pytest.approx(0.5 * math.log(2 * math.pi * math.e * x.var()), abs=1e-9)
     score = run("score", tmp_path / "model", tmp_path / "x.csv", "--json").json
     assert score["mean_log_likelihood"] == pytest.approx(-found["nll"]["train"], abs=1e-12)
-
-
-def test_units_are_the_users() -> None:
-    """It holds that log p(x) = log p(z) - Σ log s with z = (x - m)/s, for a circuit with Gaussians and others."""
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.normal(100, 20, 30), rng.integers(0, 2, 30), rng.normal(-3, 0.01, 30)])
-    families = [fp.Gaussian(1e-3), fp.Bernoulli(), fp.Gaussian(1e-3)]
-    scaling = Scaling.learn(rows, np.array([True, False, True]))
-    circuit = fp.structures.rat_spn(3, depth=1, n_repetitions=2, n_sums=2, n_inputs=3, family=families, seed=1)
-    ours = in_users_units(circuit, scaling)
-    expected = circuit.log_prob(scaling.apply(rows)) - scaling.log_volume(rows)
-    np.testing.assert_allclose(ours.log_prob(rows), expected, atol=1e-9)
-    assert ours.nodes[0].family.min_variance == pytest.approx(1e-3 * scaling.scale[ours.nodes[0].variable] ** 2)
 
 
 @pytest.mark.parametrize(

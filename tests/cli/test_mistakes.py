@@ -115,7 +115,8 @@ MISTAKES = {
     "no radius": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 3 --radius 0", ("radius", "positive")),
     "landscape of unknown form": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.gif", ("l.gif", ".html", ".png")),
     "unknown space": Mistake("curvature {desk}/bits.model {desk}/bits.npz --space time", ("--space", "time", "logits"), 2),
-    # ---- the paper
+    # ---- the demo and the paper
+    "demo into a file": Mistake("demo --folder notes.txt", ("notes.txt", "--folder")),
     "unknown experiment": Mistake("reproduce table9", ("table9", "table1", "figure-")),
     "unknown protocol": Mistake("reproduce table1 --protocol rumour", ("rumour", "text", "code")),
     "unknown data set of a table": Mistake("reproduce table1 --datasets spiral,nltcs", ("nltcs", "spiral")),

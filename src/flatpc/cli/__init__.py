@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from flatpc.cli import asking, checkout, fitting, paper, sharpness
+from flatpc.cli import around, asking, fitting, paper, sharpness
 from flatpc.cli.application import Commands, examples, paragraphs
 
 EPILOG = examples("flatpc fit people.csv -o people.model", "flatpc score people.model new-people.csv", "flatpc fit --help")
@@ -26,7 +26,7 @@ PANELS: dict[str, dict[Callable[..., None], str]] = {
         sharpness.landscape: sharpness.LANDSCAPE,
     },
     "The paper": {paper.reproduce: paper.REPRODUCE, paper.report: paper.REPORT},
-    "Around it": {checkout.datasets: checkout.DATASETS, checkout.bench: checkout.BENCH, checkout.demo: checkout.DEMO},
+    "Around it": {around.datasets: around.DATASETS, around.bench: around.BENCH, around.demo: around.DEMO},
 }
 for panel, commands in PANELS.items():
     for command, below in commands.items():

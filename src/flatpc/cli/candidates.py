@@ -1,8 +1,4 @@
-"""Which models `flatpc fit` learns, how each one starts, and which of them it keeps.
-
-Continuous columns are learnt in units in which they have mean 0 and variance 1; the circuit that is kept speaks of the user's
-units again. A Gaussian of mean m and variance v there is one of mean `shift + scale · m` and variance `scale² · v` here.
-"""
+"""Which models `flatpc fit` learns, how each one starts, and which of them it keeps."""
 
 from __future__ import annotations
 
@@ -10,24 +6,20 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
-from flatpc.circuit.nodes import Input
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import fit
 from flatpc.learning.history import History, Row
 from flatpc.learning.notes import LearningWarning
 from flatpc.learning.selection import GRID
 from flatpc.learning.sharpness import Sharpness
-
-if TYPE_CHECKING:
-    from flatpc.estimator.scaling import Scaling
 
 Array = NDArray[np.float64]
 Mu = float | str
@@ -116,7 +108,7 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate:
 
 
 class Learner:
-    """Learns one plan after another from the same rows, which are in the circuit's units."""
+    """Learns one plan after another from the same rows, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
         self,
@@ -194,16 +186,3 @@ class Learner:
 
     def _valid_nll(self, circuit: Circuit) -> float:
         return math.nan if self.valid is None else -float(np.mean(circuit.log_prob(self.valid, missing="marginalize")))
-
-
-def in_users_units(circuit: Circuit, scaling: Scaling) -> Circuit:
-    """The circuit over x, if the one given is over (x - shift)/scale."""
-    nodes = list(circuit.nodes)
-    parameters: dict[int, Any] = dict(circuit.parameters)
-    for i, node in enumerate(nodes):
-        if isinstance(node, Input) and isinstance(node.family, Gaussian):
-            shift, scale = scaling.shift[node.variable], scaling.scale[node.variable]
-            nodes[i] = replace(node, family=Gaussian(node.family.min_variance * scale**2))
-            own: Any = circuit.parameters[i]
-            parameters[i] = {"mean": shift + scale * own["mean"], "variance": scale**2 * own["variance"]}
-    return Circuit(nodes, parameters)

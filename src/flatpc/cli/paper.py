@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flatpc.cli.application import MISTAKE, examples, say
+from flatpc.cli.application import INTERRUPTED, MISTAKE, examples, say
 from flatpc.cli.options import Force, Json
 from flatpc.cli.output import check_output, console, print_json, show_table, shows_progress
 from flatpc.errors import DataError, OptionError
@@ -51,12 +51,16 @@ def reproduce(
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder} is not a folder; give another one with --folder.")
     tables, figures = experiments()
-    if name in tables:
-        found = _table(name, folder, datasets, json, quick=quick, protocol=protocol, n_jobs=jobs, budget=budget, retry=retry)
-    elif name in figures:
-        found = _figure(name, folder, quick, budget, json)
-    else:
+    if name not in {**tables, **figures}:
         raise OptionError(f"There is no experiment {name}; choose one of {', '.join([*tables, *figures])}.")
+    try:
+        if name in tables:
+            found = _table(name, folder, datasets, json, quick=quick, protocol=protocol, n_jobs=jobs, budget=budget, retry=retry)
+        else:
+            found = _figure(name, folder, quick, budget, json)
+    except KeyboardInterrupt:
+        say(f"Stopped. What is done is kept in {folder}; the same command goes on from there.")
+        raise typer.Exit(INTERRUPTED) from None
     page = _report(folder, folder / "report.html")
     if json:
         print_json({"experiment": name, "folder": folder, "report": page, **found})

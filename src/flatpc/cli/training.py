@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.cli.application import say
-from flatpc.cli.candidates import Candidate, Learner, Settings, best_of, in_users_units, plans
+from flatpc.cli.candidates import Candidate, Learner, Settings, best_of, plans
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
 from flatpc.cli.sources import aligned, read_columns, read_source
 from flatpc.cli.wording import in_options
 from flatpc.data.columns import Columns
 from flatpc.errors import DataError, FlatpcError
+from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.learning.history import degree_of_overfitting
 
 Array = NDArray[np.float64]
@@ -35,8 +36,6 @@ class Run:
         self, data: str, settings: Settings, valid: str | None, share: float | None, fraction: float, kinds: dict[str | int, str],
         missing: str, unseen: str, quiet: bool,
     ) -> None:  # fmt: skip
-        from flatpc.estimator.scaling import Scaling
-
         self.settings, self._missing, self._unseen = settings, missing, unseen
         source = read_source(data, settings.seed, fraction)
         table = read_columns(source.train, source.name)
@@ -54,7 +53,7 @@ class Run:
             self.train, self.valid = _cut(rows, SHARE if share is None else share, settings.seed, data)
         self.test = None if source.test is None else self._encoded(source.test, f"{data}, test rows")
         continuous = np.array([column.kind == "continuous" for column in self.columns.columns])
-        self.scaling = Scaling.learn(self.train, continuous)
+        self.scaling = Scaling.learn(self.train, continuous, self.columns.names)
 
     def _encoded(self, rows: Any, name: str) -> Array:
         try:

@@ -1,4 +1,4 @@
-"""`flatpc bench` and `flatpc demo`: what is in a checkout but not in the installed package; and `flatpc datasets`."""
+"""`flatpc datasets`, `demo` and `bench`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from flatpc.cli.application import INTERRUPTED, examples
+from flatpc.cli.application import examples
 from flatpc.cli.options import Json
-from flatpc.cli.output import print_json, show_table
+from flatpc.cli.output import console, print_json, show_table
 from flatpc.errors import OptionError
 
 BENCH = examples("flatpc bench", "flatpc bench engine curvature")
-DEMO = examples("flatpc demo")
+DEMO = examples("flatpc demo", "flatpc demo --folder /tmp/demo --quick")
 DATASETS = examples("flatpc datasets", "flatpc datasets --json | jq -r '.[].name'")
 
 
@@ -43,30 +43,23 @@ def bench(
     ] = None,
 ) -> None:
     """Measure speed: every ratio that the documentation quotes. It runs in a checkout of the project."""
-    root = checkout("benchmarks/__main__.py", "python -m benchmarks")
-    _run([sys.executable, "-m", "benchmarks", *(sections or [])], root)
-
-
-def demo() -> None:
-    """See what sharpness-aware learning does, on data made on the spot. It runs in a checkout of the project."""
-    root = checkout("examples/demo.py", "make demo")
-    _run([sys.executable, str(root / "examples" / "demo.py")], Path.cwd())
-
-
-def checkout(file: str, command: str) -> Path:
-    """The folder of the checkout that this package runs from; an error if it was installed elsewhere."""
     import flatpc
 
     root = Path(flatpc.__file__).parents[2]
-    if not (root / file).is_file():
-        raise OptionError(f"{file} is not part of the installed package; in a checkout of flatpc, run: {command}")
-    return root
-
-
-def _run(command: list[str], folder: Path) -> None:
-    try:
-        code = subprocess.run(command, cwd=folder, check=False).returncode
-    except KeyboardInterrupt:
-        code = INTERRUPTED
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        raise OptionError("Benchmarks are not in the installed package; in a checkout of flatpc, run: python -m benchmarks")
+    code = subprocess.run([sys.executable, "-m", "benchmarks", *(sections or [])], cwd=root, check=False).returncode
     if code:
         raise typer.Exit(code)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the page and the models go.")] = Path("demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny models that learn nothing, to try out the page.")] = False,
+) -> None:
+    """See what sharpness-aware learning does: two small data sets, learnt without it and with it, and a page about them."""
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder} is not a folder; give another one with --folder.")
+    from flatpc.pages.demo import run
+
+    run(folder, quick=quick, console=console())
