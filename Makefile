@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: help demo test lint bench docs clean
 
 help:
-	@echo "make demo    learn a small circuit, ask it questions, save a picture"
+	@echo "make demo    learn with and without sharpness-aware learning, compare, write demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff, formatting, mypy --strict"
 	@echo "make bench   print speed ratios"
