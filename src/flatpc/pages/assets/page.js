@@ -109,21 +109,32 @@
     if (layout.scene) layout.margin ??= { l: 0, r: 0, t: 0, b: 0 };
     Plotly.newPlot(plot, data, layout, { displaylogo: false, scrollZoom: false });
     drawn.add(plot);
-    plot.closest("[data-linked]") && linkCamera(plot);
+    if (plot.closest("[data-linked]")) linkCamera(plot);
+  }
+
+  // Scenes that follow another one, and the view each is on its way to.
+  const wanted = new Map();
+
+  function turn(plot, camera) {
+    const busy = wanted.has(plot);
+    wanted.set(plot, camera);
+    if (busy) return;
+    Plotly.relayout(plot, { "scene.camera": camera }).finally(() => {
+      const latest = wanted.get(plot);
+      wanted.delete(plot);
+      if (latest !== camera) turn(plot, latest);
+    });
   }
 
   function linkCamera(plot) {
     const others = all(".plot", plot.closest("[data-linked]")).filter((other) => other !== plot);
-    const follow = (change) => {
-      if (!change["scene.camera"] || plot.led) return;
-      for (const other of others) {
-        if (!drawn.has(other)) continue;
-        other.led = true;
-        Plotly.relayout(other, { "scene.camera": change["scene.camera"] }).finally(() => { other.led = false; });
-      }
+    const lead = (change) => {
+      const camera = change["scene.camera"];
+      if (!camera || wanted.has(plot)) return;
+      others.filter((other) => drawn.has(other)).forEach((other) => turn(other, camera));
     };
-    plot.on("plotly_relayouting", follow);
-    plot.on("plotly_relayout", follow);
+    plot.on("plotly_relayouting", lead);
+    plot.on("plotly_relayout", lead);
   }
 
   // Browsers keep only a few 3-D contexts alive: figures out of sight give theirs back.
