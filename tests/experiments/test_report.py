@@ -105,6 +105,7 @@ class TestComparison:
         assert code.gains("pinwheel", 0.05, "nll") == [25.0]
         assert text.gain("pinwheel", 0.05, "nll") is None
         assert (text.n_runs, code.n_runs) == (11, 2)
+        assert (text.n_failed, code.n_failed) == (1, 0)
         assert text.seconds == pytest.approx(11 * 36)
 
     def test_early_stopping_is_beside_the_last_epoch(self, comparison):

@@ -75,10 +75,13 @@ class Comparison:
     def __init__(self, table: Table, results: Iterable[Result], protocol: str = "text") -> None:
         self.table, self.protocol = table, protocol
         self.trials: dict[tuple[str, float], dict[int, Trial]] = {}
-        self.seconds, self.n_runs = 0.0, 0
+        self.seconds, self.n_runs, self.n_failed = 0.0, 0, 0
         for result in results:
             cell = result.cell
-            if cell.experiment != table.name or cell.protocol != protocol or result.error:
+            if cell.experiment != table.name or cell.protocol != protocol:
+                continue
+            if result.error:
+                self.n_failed += 1
                 continue
             self.trials.setdefault((cell.dataset, cell.fraction), {}).setdefault(cell.trial, {})[cell.method] = result.metrics
             self.seconds += result.seconds

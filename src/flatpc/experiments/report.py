@@ -124,12 +124,12 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
     _claims(tab, comparisons)
     tab.heading("What it took")
     took = [
-        [_NUMBERS[name], PROTOCOLS[c.protocol], c.n_runs, c.seconds / 3600, len(c.missing()), len(c.partial())]
+        [_NUMBERS[name], PROTOCOLS[c.protocol], c.n_runs, c.n_failed, c.seconds / 3600, len(c.missing()), len(c.partial())]
         for name, found in comparisons.items()
         for c in found
     ]
-    counts = [Column("runs", "d"), Column("core-hours", ".2f"), Column("cells not run", "d"), Column("cells in part", "d")]
-    columns = [Column("table"), Column("protocol"), *counts]
+    counts = [Column(name, "d") for name in ("runs", "with an error", "cells not run", "cells in part")]
+    columns = [Column("table"), Column("protocol"), *counts[:2], Column("core-hours", ".2f"), *counts[2:]]
     tab.table(columns, took, sortable=False, caption="A cell is a data set at a fraction")
     tab.text(f"The paper's runs took about {paper.GPU_HOURS} GPU-hours, on four NVIDIA L4.")
 
