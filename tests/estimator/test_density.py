@@ -253,6 +253,22 @@ def test_the_choice_is_said_and_kept(capfd):
     assert "binary" in capfd.readouterr().err
 
 
+def test_a_thorough_search_is_left_to_the_automatic_choice(tmp_path):
+    X = np.cumsum(np.random.default_rng(0).random((150, 6)) < 0.1, axis=1) % 2
+    density = fp.CircuitDensity(search="thorough", time_budget=2.0, verbose=False).fit(X)
+    assert "held-out rows" in density.summary_
+    assert density.candidates_[0].valid_nll <= density.candidates_[-1].valid_nll
+    assert density.score(X) > fp.CircuitDensity(structure="factorized", verbose=False).fit(X).score(X) + 1
+    density.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(
+        fp.CircuitDensity.load(tmp_path / "model.safetensors").score_samples(X), density.score_samples(X)
+    )
+    with pytest.raises(OptionError, match="binary and categorical columns"):
+        fp.CircuitDensity(search="thorough").fit(X + np.linspace(0, 1, 150)[:, None])
+    with pytest.raises(OptionError, match="decides on structure"):
+        fp.CircuitDensity(search="thorough", mu=0.1).fit(X)
+
+
 def test_what_is_said_of_the_score_is_in_the_users_units():
     X = np.random.default_rng(0).normal(size=(60, 1)) * 1e6
     density = fp.CircuitDensity(structure="factorized", verbose=False).fit(X)
@@ -333,6 +349,7 @@ X = np.random.default_rng(0).normal(size=(30, 2))
     ({"epochs": 0}, "epochs=0"),
     ({"patience": 0}, "patience=0"),
     ({"time_budget": 0}, "time_budget=0"),
+    ({"search": "long"}, "search='long'"),
     ({"kinds": {"x9": "binary"}}, "'x9'"),
     ({"random_state": -1}, "random_state=-1"),
 ])  # fmt: skip

@@ -18,14 +18,16 @@ from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice, Options, choose
 from flatpc.estimator.files import read, write
-from flatpc.estimator.reports import Curvature, free_parameters, sentence
+from flatpc.estimator.reports import Curvature, facts, free_parameters, sentence
 from flatpc.estimator.scaling import Scaling, in_users_units
+from flatpc.learning.history import History
 from flatpc.learning.laplace import check_count
 from flatpc.queries.tables import refuse_impossible
 from flatpc.structures.options import whole_number
 
 Array = NDArray[np.float64]
 STRATEGIES = ("mean", "mpe", "sample")
+SEARCHES = ("quick", "thorough")
 
 
 class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,6 +71,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         times, with other rows held back. With fewer than ten rows none are.
     epochs, patience
         The most steps over all rows, and how many may pass without a better validation likelihood.
+    search
+        `"quick"` compares a handful of models (`flatpc.estimator.choosing`). `"thorough"`, for tables of binary and categorical columns,
+        leaves the choice to `fp.learning.choose`, which tries many more within the `time_budget` and may average the best;
+        it decides on the structure, its size and the regulariser itself.
     time_budget
         Seconds that `fit` should take; past half of them no further model is tried. None takes as long as it takes, and gives
         the same model on a slow machine as on a fast one.
@@ -111,6 +117,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.2,
         epochs: int = 200,
         patience: int = 10,
+        search: str = "quick",
         time_budget: float | None = 30.0,
         random_state: Any = 0,
         verbose: bool | int = True,
@@ -125,6 +132,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.epochs = epochs
         self.patience = patience
+        self.search = search
         self.time_budget = time_budget
         self.random_state = random_state
         self.verbose = verbose
@@ -140,16 +148,39 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         # A value of a training row is seen by being there.
         encoded = self.columns_.encode(table, self.missing)
         continuous = np.array([column.kind == "continuous" for column in self.columns_.columns])
-        scaling = Scaling.learn(encoded, continuous, self.columns_.names)
-        choice = choose(scaling.apply(encoded), self.columns_.families, options)
-        self._keep(_in_users_units(choice, scaling, encoded), encoded)
+        if self.search == "thorough":
+            self._search(encoded, options)
+        else:
+            scaling = Scaling.learn(encoded, continuous, self.columns_.names)
+            choice = choose(scaling.apply(encoded), self.columns_.families, options)
+            self._keep(_in_users_units(choice, scaling, encoded), encoded)
         if self.verbose:
             self._say()
         return self
 
+    def _search(self, rows: Array, options: Options) -> None:
+        """Leave the choice to `fp.learning.choose`."""
+        from flatpc.learning import choose as search
+
+        if not all(column.is_discrete for column in self.columns_.columns):
+            raise OptionError("search='thorough' is for tables of binary and categorical columns; leave it out for others.")
+        if (options.structure, options.n_latents, options.mu) != ("auto", None, None):
+            raise OptionError("search='thorough' decides on structure, n_latents and mu itself; leave them at 'auto'.")
+        found = search(
+            rows, family=self.columns_.families, seed=options.seed, missing="marginalize", progress=False,
+            time_budget=1e6 if options.time_budget is None else options.time_budget,
+        )  # fmt: skip
+        self.circuit_, self.candidates_, self.history_ = found.circuit, found.candidates, History()
+        self.n_iter_ = max(outcome.epochs for outcome in found.chosen)
+        self._measure(rows)
+        self.summary_ = (
+            f"{found.why.rstrip('.')}; fitted again to all {len(rows):,} rows; {facts(self.circuit_, self.curvature_)}."
+        )
+
     def _options(self) -> Options:
         check_choice("missing", self.missing, MISSING)
         check_choice("unseen", self.unseen, UNSEEN)
+        check_choice("search", self.search, SEARCHES)
         if not 0 <= self.validation_fraction < 1:
             raise OptionError(f"validation_fraction={self.validation_fraction}; it is 0 or more and less than 1.")
         if self.time_budget is not None and not self.time_budget > 0:
@@ -171,9 +202,12 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.candidates_ = choice.candidates
         self.history_ = choice.best.history
         self.n_iter_ = choice.best.epochs
+        self._measure(rows)
+        self.summary_ = f"{sentence(choice, len(rows))}; {facts(self.circuit_, self.curvature_)}."
+
+    def _measure(self, rows: Array) -> None:
         self.n_parameters_ = free_parameters(self.circuit_)
         self.curvature_ = Curvature.of(self.circuit_, rows)
-        self.summary_ = sentence(choice, len(rows), self.n_parameters_, self.curvature_.sharpness)
 
     def _say(self) -> None:
         from rich.console import Console

@@ -63,12 +63,16 @@ def free_parameters(circuit: Circuit) -> int:
     return total
 
 
-def sentence(choice: Choice, n_rows: int, n_free: int, sharpness: float) -> str:
+def facts(circuit: Circuit, curvature: Curvature) -> str:
+    """Size and sharpness, in a few words."""
+    return f"{free_parameters(circuit):,} free parameters, sharpness {curvature.sharpness:.3g}"
+
+
+def sentence(choice: Choice, n_rows: int) -> str:
     """What was chosen and why, in one line."""
-    facts = f"{n_free:,} free parameters, sharpness {sharpness:.3g}"
     n_judges = len(choice.judges)
     if n_judges == 0:
-        return f"{choice.best.plan}: too few rows ({n_rows}) to hold some back and compare; {facts}."
+        return f"{choice.best.plan}: too few rows ({n_rows}) to hold some back and compare"
     score = f"{-choice.best.valid_nll:.3f} nats per row"
     others = [candidate for candidate in choice.candidates if candidate is not choice.best]
     if not others:
@@ -78,4 +82,4 @@ def sentence(choice: Choice, n_rows: int, n_free: int, sharpness: float) -> str:
         plain = next((candidate for candidate in others if candidate.plan.structure == "factorized"), None)
         if plain is not None:
             reason += f" ({NAMES['factorized']}: {-plain.valid_nll:.3f})"
-    return f"{choice.best.plan}: {reason}; fitted again to all {n_rows:,} rows; {facts}."
+    return f"{choice.best.plan}: {reason}; fitted again to all {n_rows:,} rows"
