@@ -1,4 +1,4 @@
-"""Print every measured ratio: `python -m benchmarks [engine|curvature|learning|peers ...] [--data nltcs,plants]`.
+"""Print every measured ratio: `python -m benchmarks [engine|curvature|learning|rivals|peers ...] [--data nltcs,plants]`.
 
 Ratios have both sides in one run and take the minimum of several; absolute times mean little. BLAS has one thread.
 """
@@ -13,7 +13,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse  # noqa: E402
 import importlib  # noqa: E402
 
-SECTIONS = ("engine", "peers", "curvature", "learning")
+SECTIONS = ("engine", "peers", "curvature", "learning", "rivals")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import flatpc as fp
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError, TiedParametersError
 from flatpc.learning import Entropy, Laplace
-from flatpc.learning._kernels.entropy import maximise, wright_omega
+from flatpc.learning._kernels import entropy as kernels
 from flatpc.learning.topdown import entropies, top_down
 from tests.learning.test_em import assert_same, by_definition
 from tests.oracles import evaluate
@@ -18,6 +18,10 @@ from tests.oracles import flows as oracle
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((50, 4)) < RNG.choice([0.2, 0.8], (50, 1))).astype(float)
+
+
+def maximise(a, e, b, exists, out):
+    return kernels.maximise(a, e, b, exists, out, np.empty(len(a)))
 
 
 def optimum(a, e, b):
@@ -75,7 +79,10 @@ def test_edges_without_flow_and_without_existence():
 
 def test_wright_omega():
     z = np.concatenate([np.linspace(-800, 800, 4001), np.linspace(-3, 3, 2001)])
-    np.testing.assert_allclose([wright_omega(x) for x in z], wrightomega(z), rtol=1e-14)
+    np.testing.assert_allclose([kernels.wright_omega(x, 0.0) for x in z], wrightomega(z), rtol=1e-14)
+    # A guess, however bad, changes nothing.
+    for guess in (1e-20, 0.3, 5.0, 1e4):
+        np.testing.assert_allclose([kernels.wright_omega(x, guess) for x in z], wrightomega(z), rtol=1e-14)
 
 
 # ---- whole circuits -----------------------------------------------------------------------------------------------

@@ -11,43 +11,37 @@ from numba import njit
 
 
 @njit(cache=True)
-def wright_omega(z):
-    """The ω > 0 with ω + log ω = z."""
+def wright_omega(z, w):
+    """The ω > 0 with ω + log ω = z, from a guess `w`, which may be 0 for none."""
     if z < -50.0:
         return math.exp(z)
-    if z < -1.0:
-        e = math.exp(z)
-        w = e / (1.0 + e)
-    elif z < 2.0:
-        w = 0.567 + 0.38 * z if z < 1.0 else 0.5 + 0.5 * z
-    else:
-        w = z - math.log(z)
-    for _ in range(4):
+    rest = z - w - math.log(w) if w > 0 else math.inf
+    if abs(rest) > 0.5 * (1.0 + w):
+        if z < -1.0:
+            e = math.exp(z)
+            w = e / (1.0 + e)
+        elif z < 1.0:
+            w = 0.567 + 0.38 * z
+        else:
+            w = 0.5 + 0.5 * z if z < 2.0 else z - math.log(z)
         rest = z - w - math.log(w)
+    for _ in range(8):
+        # Fritsch, Shafer and Crowley's step; its error is of the order of rest⁴.
         one = w + 1.0
         t = 2.0 * one * (one + 2.0 / 3.0 * rest)
         w *= 1.0 + rest / one * (t - rest) / (t - 2.0 * rest)
-        if abs(rest) <= 1e-15 * max(1.0, abs(z)):
+        if abs(rest) <= 1e-4:
             break
+        rest = z - w - math.log(w)
     return w
 
 
 @njit(cache=True)
-def _log_share(a, b, r):
-    """The φ of one edge, and ω."""
-    if a <= 0.0:
-        return -r / b, 0.0
-    z = math.log(a / b) + r / b
-    w = wright_omega(z)
-    # Two forms of one number; each loses digits where the other doesn't.
-    return (w - r / b if z < 1.0 else math.log(a) - math.log(b * w)), w
-
-
-@njit(cache=True)
-def maximise(a, e, b, exists, out):
-    """Put into `out` the θ that maximises the objective of one unit; False if nothing speaks for any θ."""
+def maximise(a, e, b, exists, out, w):
+    """Put into `out` the θ that maximises the objective of one unit; False if nothing speaks for any θ. `w` is scratch."""
     total, n = 0.0, 0
     for c in range(len(a)):
+        w[c] = 0.0
         if exists[c]:
             total += a[c]
             n += 1
@@ -64,29 +58,26 @@ def maximise(a, e, b, exists, out):
             share = (a[c] + b / n) / (total + b)
             lam += b * share * (e[c] - math.log(share))
     for _ in range(100):
-        largest = -math.inf
-        for c in range(len(a)):
-            if exists[c]:
-                out[c], _w = _log_share(a[c], b, lam + b - b * e[c])
-                largest = max(largest, out[c])
         mass, slope = 0.0, 0.0
         for c in range(len(a)):
-            if exists[c]:
-                share = math.exp(out[c] - largest)
-                mass += share
-                # dφ/dλ = -1 / (a/θ + b)
-                odds = a[c] * math.exp(-out[c]) if a[c] > 0 else 0.0
-                slope -= share / (odds + b)
-        excess = math.log(mass) + largest
-        lam -= excess * mass / slope
+            if not exists[c]:
+                continue
+            r = (lam + b) / b - e[c]
+            phi = -r
+            if a[c] > 0:
+                odds = math.log(a[c] / b)
+                w[c] = wright_omega(odds + r, w[c])
+                # Two forms of one number; each loses digits where the other doesn't.
+                phi = w[c] - r if odds + r < 1.0 else odds - math.log(w[c])
+            out[c] = math.exp(min(phi, 600.0))
+            mass += out[c]
+            slope += out[c] / (b * (w[c] + 1.0))  # -dφ/dλ = 1 / (a/θ + b), and a/θ = bω
+        excess = math.log(mass)
+        lam += excess * mass / slope
         if abs(excess) <= 1e-14:
             break
-    mass = 0.0
     for c in range(len(a)):
-        out[c] = math.exp(out[c]) if exists[c] else 0.0
-        mass += out[c]
-    for c in range(len(a)):
-        out[c] /= mass
+        out[c] = out[c] / mass if exists[c] else 0.0
     return True
 
 
@@ -94,8 +85,8 @@ def maximise(a, e, b, exists, out):
 def maximise_units(flows, entropies, b, exists, weights, alpha):
     """Update `weights [units, edges]` in place: (1-α)θ + αθ̃. `exists` may have no rows: all edges do."""
     n = flows.shape[1]
-    out, all_of_them = np.empty(n), np.ones(n, np.bool_)
+    out, scratch, all_of_them = np.empty(n), np.empty(n), np.ones(n, np.bool_)
     for u in range(flows.shape[0]):
-        if maximise(flows[u], entropies[u], b[u], exists[u] if len(exists) else all_of_them, out):
+        if maximise(flows[u], entropies[u], b[u], exists[u] if len(exists) else all_of_them, out, scratch):
             for c in range(n):
                 weights[u, c] = (1.0 - alpha) * weights[u, c] + alpha * out[c]

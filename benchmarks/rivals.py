@@ -1,0 +1,109 @@
+"""What the rivals of sharpness-aware learning cost: time of a step over that of a plain one, one thread, batches of 200 rows.
+
+Times are those of the processor, so that other work on the machine doesn't count.
+
+python -m benchmarks rivals
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import flatpc as fp
+from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evidence import Evidence
+from flatpc.learning import Dropout, Entropy, HyperWeights, Laplace, Softening
+from flatpc.learning.dropout import Dropped
+from flatpc.learning.em import EM
+from flatpc.learning.gradient import Gradient
+from flatpc.learning.hyper_weights import Generated
+from flatpc.learning.sam import SAM
+from flatpc.learning.schedules import Constant
+from flatpc.learning.softening import Softened
+
+BATCH = 200
+VARIABLES, LATENTS, ROWS = 60, 32, 2000
+
+
+def rows() -> NDArray[np.float64]:
+    """Binary rows with dependence between neighbours."""
+    rng = np.random.default_rng(0)
+    X = rng.random((ROWS, VARIABLES)) < 0.3
+    for v in range(1, VARIABLES):
+        X[:, v] = np.where(rng.random(ROWS) < 0.7, X[:, v - 1], X[:, v])
+    return X.astype(float)
+
+
+def learners(circuit: fp.Circuit, X: Any) -> dict[str, dict[str, Any]]:
+    """Method -> name -> learner, the plain one first."""
+
+    def evaluator() -> Evaluator:
+        return Evaluator(circuit, "float64", n_threads=1)
+
+    def em(**options: Any) -> EM:
+        return EM(options.pop("at", None) or evaluator(), len(X), step_size=Constant(0.1), **options)
+
+    def adam(e: Evaluator, **options: Any) -> Gradient:
+        return Gradient(e, "adam", Constant(1e-3), **options)
+
+    soft, drop, few, one, hyper = (evaluator() for _ in range(5))
+    return {
+        "EM": {
+            "plain": em(),
+            "Sharpness()": em(sharpness=fp.Sharpness()),
+            "Laplace()": em(pseudocount=Laplace().of_sums, input_pseudocount=Laplace().of_inputs),
+            "Softening()": em(at=soft, collect=Softened(Softening(), soft, X)),
+            "Entropy()": em(entropy=Entropy()),
+            "Entropy(children=True)": em(entropy=Entropy(children=True)),
+            "Dropout(0.1)": em(at=drop, collect=Dropped(Dropout(0.1), drop, 0)),
+            "Dropout(0.1, 0.1)": em(at=few, collect=Dropped(Dropout(0.1, 0.1), few, 0)),
+            "Dropout(0.0, 0.1, rows_per_mask=1)": em(at=one, collect=Dropped(Dropout(0.0, 0.1, 1), one, 0)),
+            "momentum=0.9": em(momentum=0.9),
+            "momentum=0.9, anemone=True": em(momentum=0.9, anemone=True),
+        },
+        "Adam": {
+            "plain": adam(evaluator()),
+            "Sharpness()": adam(evaluator(), sharpness=fp.Sharpness()),
+            "SAM()": adam(evaluator(), ascent=SAM()),
+            "HyperWeights()": adam(hyper, unconstrained=Generated(HyperWeights(), hyper, 0)),
+        },
+    }
+
+
+def main(repeats: int = 7) -> bool:
+    """Print a line per regulariser."""
+    X = rows()
+    circuit = fp.structures.hclt(X, LATENTS)
+    print(f"Steps of {BATCH} rows, hidden Chow-Liu tree, {VARIABLES} variables, {LATENTS} latents, one thread:")
+    for method, made in learners(circuit, X).items():
+        taken: dict[str, list[float]] = {name: [] for name in made}
+        evidence = {name: Evidence(learner.evaluator.program, X) for name, learner in made.items()}
+        for turn in range(repeats + 1):
+            batch = np.random.default_rng(turn).permutation(ROWS)[:BATCH]
+            for name, learner in made.items():
+                start = time.process_time()
+                learner.step(evidence[name], batch, 0.0)
+                if turn:  # the first one warms up
+                    taken[name].append(time.process_time() - start)
+        plain = min(taken["plain"])
+        for name, seconds in taken.items():
+            print(f"  {method:<5} {name:<36} {1e3 * min(seconds):8.2f} ms   {min(seconds) / plain:7.2f}x")
+    _uncertainty(circuit, X[:BATCH])
+    return True
+
+
+def _uncertainty(circuit: fp.Circuit, X: Any) -> None:
+    for name, ask in (("log_prob", circuit.log_prob), ("dropout_uncertainty", partial(fp.learning.dropout_uncertainty, circuit))):
+        ask(X[:2])
+        start = time.process_time()
+        ask(X)
+        print(f"  {BATCH} rows: {name:<30} {1e3 * (time.process_time() - start):9.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
