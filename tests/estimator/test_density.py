@@ -260,9 +260,8 @@ def test_a_thorough_search_is_left_to_the_automatic_choice(tmp_path):
     assert density.candidates_[0].valid_nll <= density.candidates_[-1].valid_nll
     assert density.score(X) > fp.CircuitDensity(structure="factorized", verbose=False).fit(X).score(X) + 1
     density.save(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(
-        fp.CircuitDensity.load(tmp_path / "model.safetensors").score_samples(X), density.score_samples(X)
-    )
+    again = fp.CircuitDensity.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.score_samples(X), density.score_samples(X))
     with pytest.raises(OptionError, match="binary and categorical columns"):
         fp.CircuitDensity(search="thorough").fit(X + np.linspace(0, 1, 150)[:, None])
     with pytest.raises(OptionError, match="decides on structure"):

@@ -72,9 +72,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     epochs, patience
         The most steps over all rows, and how many may pass without a better validation likelihood.
     search
-        `"quick"` compares a handful of models (`flatpc.estimator.choosing`). `"thorough"`, for tables of binary and categorical columns,
-        leaves the choice to `fp.learning.choose`, which tries many more within the `time_budget` and may average the best;
-        it decides on the structure, its size and the regulariser itself.
+        `"quick"` compares a handful of models (`flatpc.estimator.choosing`). `"thorough"`, for tables of binary and categorical
+        columns, leaves the choice to `fp.learning.choose`, which tries many more within the `time_budget` and may average the
+        best; it decides on the structure, its size and the regulariser itself.
     time_budget
         Seconds that `fit` should take; past half of them no further model is tried. None takes as long as it takes, and gives
         the same model on a slow machine as on a fast one.
@@ -170,12 +170,12 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             rows, family=self.columns_.families, seed=options.seed, missing="marginalize", progress=False,
             time_budget=1e6 if options.time_budget is None else options.time_budget,
         )  # fmt: skip
-        self.circuit_, self.candidates_, self.history_ = found.circuit, found.candidates, History()
+        self.circuit_, self.history_ = found.circuit, History()
+        self.candidates_: tuple[Any, ...] = found.candidates
         self.n_iter_ = max(outcome.epochs for outcome in found.chosen)
         self._measure(rows)
-        self.summary_ = (
-            f"{found.why.rstrip('.')}; fitted again to all {len(rows):,} rows; {facts(self.circuit_, self.curvature_)}."
-        )
+        why = f"{found.why.rstrip('.')}; fitted again to all {len(rows):,} rows"
+        self.summary_ = f"{why}; {facts(self.circuit_, self.curvature_)}."
 
     def _options(self) -> Options:
         check_choice("missing", self.missing, MISSING)
