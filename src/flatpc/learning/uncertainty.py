@@ -8,10 +8,10 @@ and second moments from those of pairs. With M = E[v vᵀ] over the children's u
 
     E[s sᵀ] = q² W M Wᵀ + q (1-q) diag(W² diag M)
 
-and those of a product are products of its children's, whose edges are different ones because their scopes are disjoint. Pairs of
-nodes without a sum in common below them are independent. So it is exact wherever products that share sums cut a scope in the same
-way, as in hidden Chow-Liu trees, hidden Markov models and RAT-SPNs. Others would need pairs that don't factorise; they are refused
-unless `exact=False`, which takes different nodes for independent, as the formulas for trees do.
+and those of a product are products of its children's, whose edges are different ones because their scopes are disjoint. Pairs
+of nodes without a sum in common below them are independent. So it is exact wherever products that share sums cut a scope in
+the same way, as in hidden Chow-Liu trees, hidden Markov models and RAT-SPNs. Others would need pairs that don't factorise; they
+are refused unless `exact=False`, which takes different nodes for independent, as the formulas for trees do.
 """
 
 from __future__ import annotations
