@@ -25,7 +25,7 @@ def test_it_shows_columns_candidates_and_numbers(desk: Path, tmp_path: Path) -> 
         "count",
         "recognised by",
         "factorized",
-        "hclt, mu 0.5",
+        "hclt, 3 latents, mu 0.5",
         "chosen",
         "train NLL",
         "sharpness",
@@ -72,7 +72,7 @@ def test_one_gaussian_has_the_likelihood_of_the_closed_form(tmp_path: Path) -> N
 def test_structures_and_methods(desk: Path, tmp_path: Path, options: tuple[object, ...]) -> None:
     found = run("fit", desk / "people.csv", "-o", tmp_path / "model", "--json", *options).json
     judged = "--valid" not in options
-    assert (found["train_rows"], found["valid_rows"]) == ((108, 12) if judged else (120, 0))
+    assert (found["train_rows"], found["valid_rows"]) == ((96, 24) if judged else (120, 0))
     assert (found["nll"]["valid"] is None) == (not judged)
     assert 5 < found["nll"]["train"] < 15
     assert run("score", tmp_path / "model", desk / "people.csv", "--json").json["impossible_rows"] == 0
@@ -80,14 +80,24 @@ def test_structures_and_methods(desk: Path, tmp_path: Path, options: tuple[objec
 
 def test_validation_rows_choose(desk: Path, tmp_path: Path) -> None:
     found = run("fit", desk / "splits.npz", "-o", tmp_path / "model", "--latents", 3, "--epochs", 4, "--json").json
-    tried = {(c["structure"], c["mu"]): c["valid_nll"] for c in found["candidates"]}
-    assert set(tried) == {("factorized", 0.0), ("chow-liu", 0.0), *(("hclt", mu) for mu in (0.0, 0.01, 0.05, 0.1, 0.5, 1.0))}
-    assert tried[found["structure"], found["mu"]] == min(tried.values())
+    tried = {(c["structure"], c["latents"], c["mu"]): c["valid_nll"] for c in found["candidates"]}
+    grid = {("hclt", 3, mu) for mu in (0.0, 0.01, 0.05, 0.1, 0.5, 1.0)}
+    assert set(tried) == {("factorized", 0, 0.0), ("chow-liu", 0, 0.0)} | grid
+    assert tried[found["structure"], found["latents"], found["mu"]] == min(tried.values())
     assert found["nll"]["valid"] == pytest.approx(min(tried.values()), abs=1e-9)
     circuit = fp.load(tmp_path / "model")
     for split, rows in {"train": bits(80), "valid": bits(30, seed=1), "test": bits(40, seed=2)}.items():
         assert found["nll"][split] == pytest.approx(-circuit.log_prob(rows).mean(), abs=1e-12)
     assert found["sharpness"] == pytest.approx(fp.curvature.trace(circuit, bits(80)).mean(), rel=1e-12)
+
+
+def test_sizes_are_tried_unless_given(desk: Path, tmp_path: Path) -> None:
+    found = run("fit", desk / "people.csv", "-o", tmp_path / "model", "--epochs", 2, "--json").json
+    tried = [(c["latents"], c["mu"]) for c in found["candidates"] if c["structure"] == "hclt"]
+    assert [pair for pair in tried if pair[1] == 0.1] == [(4, 0.1), (16, 0.1), (24, 0.1)]  # a quarter of 96 rows at most
+    nll = {(c["latents"], c["mu"]): c["valid_nll"] for c in found["candidates"] if c["mu"] == 0.1}
+    best = min(nll, key=lambda pair: nll[pair])[0]
+    assert {latents for latents, mu in tried if mu != 0.1} == {best}
 
 
 def test_a_file_of_validation_rows(desk: Path, tmp_path: Path) -> None:
@@ -161,7 +171,7 @@ def test_ctrl_c_keeps_what_was_learnt(desk: Path, tmp_path: Path, monkeypatch: p
     answer = Answer("fit", desk / "splits.npz", "-o", tmp_path / "model", "--latents", 3, "--epochs", 6)
     assert answer.code == 130
     assert answer.error is None or isinstance(answer.error, SystemExit)
-    assert "Interrupted: the model is the best so far; 3 of 8 candidates were not tried." in answer.err
+    assert "Interrupted: the model is the best so far; 2 of 8 candidates were not tried." in answer.err
     assert "Traceback" not in answer.err
     best = -fp.load(tmp_path / "model").log_prob(bits(30, seed=1)).mean()
     assert f"{best:.4f}" in answer.out

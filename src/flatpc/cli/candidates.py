@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,10 @@ Mu = float | str
 
 COUNTED = ("factorized", "chow-liu")
 """Structures whose parameters are counted from the rows; there is nothing to learn step by step."""
-LATENTS = {"hclt": 32, "rat-spn": 10}
+SIZES = {"hclt": (4, 16, 32), "rat-spn": (4, 10)}
+"""States of a latent that are tried where validation rows can tell; else the second. Never more than a quarter of the rows."""
+FIRST = 0.1
+"""The μ with which sizes are compared."""
 DEPTH = 3
 """The most cuts of a random region graph, unless told otherwise."""
 FULL_BATCH = 2000
@@ -56,11 +59,12 @@ class Plan:
     """One model to learn."""
 
     structure: str
+    latents: int = 0
     mu: Mu = 0.0
 
     def __str__(self) -> str:
         mu = self.mu if isinstance(self.mu, str) else f"{self.mu:g}"
-        return self.structure if self.structure in COUNTED else f"{self.structure}, mu {mu}"
+        return self.structure if self.structure in COUNTED else f"{self.structure}, {self.latents} latents, mu {mu}"
 
 
 @dataclass(frozen=True)
@@ -77,28 +81,44 @@ class Candidate:
     notes: tuple[str, ...] = ()
 
 
-def plans(settings: Settings, families: Sequence[Family], judged: bool) -> list[Plan]:
-    """What to learn: one model for each μ in question and, if the structure is open, those that are counted."""
-    tables = all(isinstance(family, Bernoulli | Categorical) for family in families)
-    structure = settings.structure
-    if structure == "chow-liu" and not tables:
-        raise OptionError(
-            "--structure chow-liu is for binary and categorical columns only; choose hclt or rat-spn for this table."
-        )
-    if structure in COUNTED:
-        if settings.mu != "auto":
-            raise OptionError(f"--mu is for models that are learnt step by step, and {structure} is counted; leave it out.")
-        return [Plan(structure)]
-    if settings.mu == "auto" and not judged:
-        raise OptionError("--mu auto chooses by validation rows; give some with --valid, or a number such as --mu 0.1.")
-    mus: Sequence[Mu] = GRID if settings.mu == "auto" else (settings.mu,)
-    if structure != "auto":
-        return [Plan(structure, mu) for mu in mus]
-    continuous = all(isinstance(family, Gaussian) for family in families)
-    learnt = [Plan("rat-spn" if continuous else "hclt", mu) for mu in mus]
-    # Counting takes no time, and what learning can't beat is not worth having.
-    counted = COUNTED if tables else COUNTED[:1]
-    return [*(Plan(name) for name in counted if judged), *learnt]
+class Plans:
+    """What to learn, one after another: models that are counted, then sizes, then values of μ for the best size."""
+
+    def __init__(self, settings: Settings, families: Sequence[Family], n_rows: int, judged: bool) -> None:
+        tables = all(isinstance(family, Bernoulli | Categorical) for family in families)
+        self.structure, self.mu = settings.structure, settings.mu
+        self.counted: tuple[str, ...] = ()
+        self.sizes: tuple[int, ...] = ()
+        if self.structure == "chow-liu" and not tables:
+            raise OptionError(
+                "--structure chow-liu is for binary and categorical columns only; choose hclt or rat-spn for this table."
+            )
+        if self.structure in COUNTED:
+            if self.mu != "auto":
+                raise OptionError(f"--mu is for what is learnt step by step, and {self.structure} is counted; leave it out.")
+            self.counted = (self.structure,)
+            return
+        if self.mu == "auto" and not judged:
+            raise OptionError("--mu auto chooses by validation rows; give some with --valid, or a number such as --mu 0.1.")
+        if self.structure == "auto":
+            self.structure = "rat-spn" if all(isinstance(family, Gaussian) for family in families) else "hclt"
+            # Counting takes no time, and what learning can't beat is not worth having.
+            self.counted = () if not judged else COUNTED if tables else COUNTED[:1]
+        sizes = SIZES[self.structure] if judged else SIZES[self.structure][1:2]
+        fitting = sorted({min(size, max(2, n_rows // 4)) for size in sizes})
+        self.sizes = (settings.latents,) if settings.latents else tuple(fitting)
+
+    def __len__(self) -> int:
+        return len(self.counted) + len(self.sizes) + (len(GRID) - 1 if self.sizes and self.mu == "auto" else 0)
+
+    def __call__(self, done: Sequence[Candidate]) -> Iterator[Plan]:
+        """The plans; `done` grows meanwhile."""
+        yield from (Plan(name) for name in self.counted)
+        first = FIRST if self.mu == "auto" else self.mu
+        yield from (Plan(self.structure, size, first) for size in self.sizes)
+        if self.sizes and self.mu == "auto":
+            best = best_of([candidate for candidate in done if candidate.plan.latents]).plan
+            yield from (replace(best, mu=mu) for mu in GRID if mu != FIRST)
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
@@ -121,11 +141,11 @@ class Learner:
         self.settings, self.train, self.valid, self.families = settings, train, valid, families
         self.watch = watch
         self._end = math.inf if settings.budget is None else time.monotonic() + settings.budget
-        self._starts: dict[str, Circuit] = {}
+        self._starts: dict[tuple[str, int], Circuit] = {}
 
     def learn(self, plan: Plan) -> Candidate:
         """A candidate; Ctrl-C ends it early, with what it has learnt so far."""
-        start = self._start(plan.structure)
+        start = self._start(plan.structure, plan.latents)
         if plan.structure in COUNTED:
             return Candidate(plan, start, self._valid_nll(start), stopped="counted")
         settings = self.settings
@@ -142,12 +162,12 @@ class Learner:
         valid_nll = self._valid_nll(result.circuit)
         return Candidate(plan, result.circuit, valid_nll, result.history, result.best_epoch, result.stopped, tuple(result.notes))
 
-    def _start(self, structure: str) -> Circuit:
-        if structure not in self._starts:
-            self._starts[structure] = self._build(structure)
-        return self._starts[structure]
+    def _start(self, structure: str, width: int) -> Circuit:
+        if (structure, width) not in self._starts:
+            self._starts[structure, width] = self._build(structure, width)
+        return self._starts[structure, width]
 
-    def _build(self, structure: str) -> Circuit:
+    def _build(self, structure: str, width: int) -> Circuit:
         from flatpc import structures
         from flatpc.estimator.starting import start_at_clusters
 
@@ -158,7 +178,6 @@ class Learner:
             return structures.factorized(self.train, families, smoothing)
         if structure == "chow-liu":
             return structures.chow_liu(self.train, smoothing, families)
-        width = settings.latents or LATENTS[structure]
         pseudocount = self._pseudocount().get("pseudocount", 0.0)
         if structure == "hclt":
             made = structures.hclt(self.train, width, families, seed=settings.seed)

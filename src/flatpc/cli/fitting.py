@@ -47,7 +47,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file of the model.", show_default=False)],
     structure: Annotated[Structure, typer.Option(help="auto: by the kinds of columns and the validation rows.")] = Structure.AUTO,
     latents: Annotated[
-        int | None, typer.Option(min=1, help="States of each latent: 32 for hclt, 10 for rat-spn.", show_default=False)
+        int | None, typer.Option(min=1, help="States of each latent; several are tried unless given.", show_default=False)
     ] = None,
     depth: Annotated[
         int | None, typer.Option(min=0, help="Cuts of a rat-spn; by the number of columns.", show_default=False)
@@ -69,7 +69,7 @@ def fit(
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.1 unless DATA has some.",
+        typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.2 unless DATA has some.",
                      metavar="FILE|FRACTION", show_default=False),
     ] = None,
     patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs that didn't help; 0 never does.")] = 10,
@@ -87,8 +87,8 @@ def fit(
 ) -> None:  # fmt: skip
     """Learn a model from a table, and keep it in one file.
 
-    Kinds of columns are recognised and shown. Several values of the penalty are tried unless one is given, and the validation
-    rows choose. Ctrl-C ends learning and keeps the best model so far.
+    Kinds of columns are recognised and shown. Several sizes and weights of the penalty are tried unless given, and the
+    validation rows choose. Ctrl-C ends learning and keeps the best model so far.
     """
     check_output(output, force)
     if not 0 < fraction <= 1:

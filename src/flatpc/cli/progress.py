@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,14 +13,15 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """`with Bar(plans, epochs, volume) as bar`: `bar.begin(plan)` for each, `bar.watch(plan, row)` after every epoch."""
+    """`with Bar(n, epochs, volume) as bar`: `bar.begin(plan)` for each of n plans, `bar.watch(plan, row)` after every epoch."""
 
-    def __init__(self, plans: Sequence[Plan], epochs: int, volume: float) -> None:
+    def __init__(self, n: int, epochs: int, volume: float) -> None:
         terminal = Console(stderr=True)
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         self._progress = Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True)
-        self._task = self._progress.add_task("", total=len(plans) * epochs)
-        self._plans, self._epochs, self._volume = list(plans), epochs, volume
+        self._task = self._progress.add_task("", total=n * epochs)
+        self._epochs, self._volume = epochs, volume
+        self._begun = -1
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -32,12 +32,12 @@ class Bar:
 
     def begin(self, plan: Plan) -> None:
         """Another model; one that stopped early leaves a gap, which is jumped."""
-        self._progress.update(self._task, completed=self._plans.index(plan) * self._epochs, description=str(plan))
+        self._begun += 1
+        self._progress.update(self._task, completed=self._begun * self._epochs, description=str(plan))
 
     def watch(self, plan: Plan, row: Row) -> None:
         """An epoch has ended; losses are shown in the user's units."""
         text = f"{plan}  train {row['train_nll'] + self._volume:.4f}"
         if row["valid_nll"] == row["valid_nll"]:
             text += f"  valid {row['valid_nll'] + self._volume:.4f}"
-        done = self._plans.index(plan) * self._epochs + row["epoch"]
-        self._progress.update(self._task, completed=done, description=text)
+        self._progress.update(self._task, completed=self._begun * self._epochs + row["epoch"], description=text)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.cli.application import say
-from flatpc.cli.candidates import Candidate, Learner, Settings, best_of, plans
+from flatpc.cli.candidates import Candidate, Learner, Plans, Settings, best_of
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
 from flatpc.cli.sources import aligned, read_columns, read_source
@@ -23,7 +23,7 @@ from flatpc.learning.history import degree_of_overfitting
 
 Array = NDArray[np.float64]
 
-SHARE = 0.1
+SHARE = 0.2
 """Of the rows by which models are judged, where the data has none for it."""
 SHARPNESS_ROWS = 2000
 """Sharpness is a mean over so many training rows at most, the first ones."""
@@ -69,17 +69,17 @@ class Run:
 
         begin = time.monotonic()
         families = self.columns.families
-        todo = plans(self.settings, families, self.valid is not None)
+        plans = Plans(self.settings, families, len(self.train), self.valid is not None)
         train, valid = self.scaling.apply(self.train), None if self.valid is None else self.scaling.apply(self.valid)
         self.candidates: list[Candidate] = []
-        with Bar(todo, self.settings.epochs, self.volume) as bar:
+        with Bar(len(plans), self.settings.epochs, self.volume) as bar:
             learner = Learner(self.settings, train, valid, families, bar.watch)
-            for plan in todo:
+            for plan in plans(self.candidates):
                 bar.begin(plan)
                 self.candidates.append(learner.learn(plan))
                 if self.candidates[-1].stopped in ("interrupted", "time budget"):
                     break
-        self.left_out = len(todo) - len(self.candidates)
+        self.left_out = len(plans) - len(self.candidates)
         self.interrupted = self.candidates[-1].stopped == "interrupted"
         self.chosen = best_of(self.candidates)
         self.circuit = in_users_units(self.chosen.circuit, self.scaling)
@@ -98,6 +98,7 @@ class Run:
         return {
             "flatpc": flatpc.__version__,
             "structure": self.chosen.plan.structure,
+            "latents": self.chosen.plan.latents,
             "mu": self.chosen.plan.mu,
             "method": self.settings.method,
             "epochs": len(self.chosen.history),
@@ -133,6 +134,7 @@ class Run:
             "candidates": [
                 {
                     "structure": c.plan.structure,
+                    "latents": c.plan.latents,
                     "mu": c.plan.mu,
                     "valid_nll": c.valid_nll + self._valid_volume(),
                     "epochs": len(c.history),
