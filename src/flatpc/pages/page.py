@@ -85,7 +85,7 @@ class Blocks:
         note
             Markdown below them.
         height
-            Of each, in pixels.
+            Of each, in pixels; less on a screen that is narrower than that.
         linked
             Whether 3-D figures are turned together.
         """
