@@ -172,8 +172,8 @@ def test_regularizers_can_be_given():
 
 
 def test_batches_grow():
-    assert [batch_size(n, 0) for n in (5, 100, 1000, 100_000)] == [5, 8, 50, 500]
-    assert [batch_size(1000, k) for k in range(6)] == [50, 100, 200, 400, 400, 400]
+    assert [batch_size(n, 0) for n in (5, 100, 1000, 100_000)] == [5, 100, 100, 500]
+    assert [batch_size(5000, k) for k in range(6)] == [250, 500, 1000, 2000, 2000, 2000]
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ class _Search:
         self._say("simple models")
         last = 0.0
         for plan in mixture_plans(task.families, task.train):
-            # Another one takes at least as long as the last.
-            if self.seconds + last > MIXTURES_SHARE * self.time_budget:
+            # Each has about twice as many trees as the one before.
+            if self.seconds + 2 * last > MIXTURES_SHARE * self.time_budget:
                 break
             self.pool.append(task.start(plan))
             last = self.pool[-1].seconds
@@ -247,15 +247,15 @@ class _Search:
         return last
 
     def _copy(self, best: Candidate) -> None:
-        """The best one again with other seeds, its regulariser from the start, for as long as there is time, to be averaged."""
+        """The best one again with other seeds, trained in the same way, for as long as there is time: to be averaged."""
         for copy in range(1, COPIES + 1):
             if self.left < best.training or self.epochs_left <= 0:
                 break
             other = self.task.start(best.plan, copy)
-            other.regularizer = best.regularizer
             self.pool.append(other)
-            for _ in best.rounds:
-                if self.left > 0 and self.epochs_left > 0 and not other.exhausted:
+            for planned in best.rounds:
+                other.regularizer = planned.regularizer
+                if self.left > 0 and self.epochs_left > 0:
                     self._train(other, self.epochs_left, self.left)
             self._say(f"copy {copy} of the best one")
 

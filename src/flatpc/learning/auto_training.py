@@ -184,8 +184,8 @@ def short(options: Any) -> str:
 
 
 def batch_size(n_rows: int, number: int) -> int:
-    """A twentieth of the rows, from 8 to 500; twice as many in every later round."""
-    return int(min(np.clip(n_rows / 20, 8, 500) * 2 ** min(number, 3), n_rows))
+    """A twentieth of the rows, from 100 to 500; twice as many in every later round. Smaller ones are too noisy to learn from."""
+    return int(min(np.clip(n_rows / 20, 100, 500) * 2 ** min(number, 3), n_rows))
 
 
 def _inputs(regularizer: Sequence[Any]) -> tuple[Laplace, ...]:
