@@ -1,6 +1,7 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
 
 from flatpc.learning.auto import Choice, choose
+from flatpc.learning.compacting import compact
 from flatpc.learning.dropout import Dropout
 from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
@@ -38,6 +39,7 @@ __all__ = [
     "Softening",
     "TensorBoard",
     "choose",
+    "compact",
     "cosine",
     "degree_of_overfitting",
     "dropout_uncertainty",

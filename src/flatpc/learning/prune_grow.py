@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flatpc.errors import OptionError
+from flatpc.learning.compacting import compact
 from flatpc.learning.growing import grow
 from flatpc.learning.history import History
 from flatpc.learning.pruning import prune
@@ -28,7 +29,7 @@ class PruneGrow:
     noise
         On the weights of copies.
     rounds
-        How often; each doubles the units.
+        How often; each doubles the units that are still in use.
     """
 
     fraction: float = 0.75
@@ -49,7 +50,8 @@ class PruneGrow:
         for part in range(n):
             if done:
                 seed = options["seed"] + part
-                circuit = grow(prune(done[-1].circuit, X, self.fraction, missing=options["missing"]), self.noise, seed)
+                pruned = prune(done[-1].circuit, X, self.fraction, missing=options["missing"])
+                circuit = grow(compact(pruned), self.noise, seed)
             mine = {**options, "epochs": epochs // n + (part >= n - epochs % n)}
             mine |= {name: f"{options[name]}.{part}" for name in ("checkpoint", "log") if options[name] is not None}
             if options["time_budget"] is not None:
