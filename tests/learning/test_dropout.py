@@ -110,5 +110,5 @@ def test_bad_input():
         fp.fit(CIRCUIT, X, regularizer=Dropout(sums=0.1), step_size=1.0, progress=False)
     with pytest.raises(OptionError, match="both change the flows"):
         fp.fit(CIRCUIT, X, regularizer=["dropout", "softening"], progress=False)
-    with pytest.raises(OptionError, match="compares two gradients"):
+    with pytest.raises(OptionError, match="Dropout and SAM can't be combined: two gradients"):
         fp.fit(CIRCUIT, X, method="sgd", regularizer=["dropout", SAM()], progress=False)

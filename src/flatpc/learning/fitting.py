@@ -122,7 +122,7 @@ def fit(
     clip
         Gradient learning: the largest norm of a gradient; None leaves gradients as they are.
     seed
-        Of the order of rows.
+        Of the order of rows, and of all that regularisers draw.
     early_stopping
         Stop after so many epochs without a better validation NLL and return the best model.
     time_budget

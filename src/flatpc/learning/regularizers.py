@@ -138,8 +138,7 @@ PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("both change the structure", (PruneGrow,)),
     ("both generate the weights", (HyperWeights,)),
     ("a generator starts anew, and would forget what is pruned and grown", (HyperWeights, PruneGrow)),
-    ("SAM compares two gradients of one objective, and dropout changes it in between", (Dropout, SAM)),
-    ("ASAM compares two gradients of one objective, and dropout changes it in between", (Dropout, ASAM)),
+    ("two gradients are compared, and dropout changes the objective in between", (Dropout, SAM, ASAM)),
 )
 
 
