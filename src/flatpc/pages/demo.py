@@ -113,22 +113,22 @@ def bar_pictures(n: int, seed: int) -> Array:
     return (bits ^ (rng.random(bits.shape) < FLIPPED)).reshape(n, -1).astype(np.float64)
 
 
+def learn(example: Example, sharpness: fp.Sharpness | None, **changes: Any) -> Fit:
+    """One run over the example."""
+    options = example.options | {"valid": example.data.valid, "sharpness_every": 5, "progress": False} | changes
+    return fp.fit(example.circuit, example.data.train, sharpness=sharpness, **options)
+
+
 def compare(example: Example) -> Comparison:
     """Learn the example's circuit twice from the same start, and measure the last and the best epoch of each."""
-    data, runs, models = example.data, {}, []
-    for name, sharpness in ((PLAIN, None), (FLAT, example.sharpness)):
-        run = fp.fit(
-            example.circuit,
-            data.train,
-            valid=data.valid,
-            sharpness=sharpness,
-            sharpness_every=5,
-            progress=False,
-            **example.options,
-        )
-        runs[name] = run
-        models.append(measure(name, name, run.circuit, len(run.history), run, data))
-        models.append(measure(name, f"{name}, stopped early", run.best_circuit, run.best_epoch, run, data))
+    settings = {PLAIN: None, FLAT: example.sharpness}
+    for sharpness in settings.values():  # compiles what isn't compiled yet, so that neither run is charged for it
+        learn(example, sharpness, epochs=1, sharpness_every=1)
+    runs = {name: learn(example, sharpness) for name, sharpness in settings.items()}
+    models = []
+    for name, run in runs.items():
+        models.append(measure(name, name, run.circuit, len(run.history), run, example.data))
+        models.append(measure(name, f"{name}, stopped early", run.best_circuit, run.best_epoch, run, example.data))
     return Comparison(example, runs, models)
 
 

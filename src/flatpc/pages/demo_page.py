@@ -25,10 +25,11 @@ READING = """
   `fp.curvature.trace`.
 - **stopped early** is the model of the epoch with the best validation NLL. It needs validation rows, and here it has many more of
   them than training rows; a comparison without it would flatter the penalty.
-- **epochs** and **seconds** lead up to that model; the seconds include measuring sharpness every fifth epoch.
+- **epochs** and **seconds** lead up to that model; the seconds include measuring sharpness every fifth epoch, but not
+  compiling the kernels, which happens once.
 - **Loss landscapes** walk away from each solution along the same two random, filter-normalised directions in logits and show how
-  far the loss rises above the solution's own. Axes and colours are the same for both; a surface is cut off at four times the height
-  of the other.
+  far the loss rises above the solution's own. Axes and colours are the same for both; a surface is cut off at four times the
+  height of the other.
 - **Spectra** are those of the Hessian of the mean negative log-likelihood over the training rows, in the weights: the largest
   eigenvalues by Lanczos iteration, and the density of all by stochastic Lanczos quadrature.
 
