@@ -63,6 +63,8 @@ class Choice:
     why: str
     """One line."""
     seconds: float
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search; it is then the choice from what had been found."""
 
     @property
     def name(self) -> str:
@@ -108,7 +110,7 @@ def choose(
     6. The average of the best, if a mixture of them does better on validation rows that had no part in its weights.
 
     Without validation rows, a fifth of the rows (at most 5,000, by seed) is held out; what is chosen is then built anew from all
-    rows and trained as before, with the same number of epochs.
+    rows and trained as before, with the same number of epochs. Ctrl-C ends the search with the best so far.
 
     Parameters
     ----------
@@ -173,7 +175,16 @@ class _Search:
         return self.time_budget - self.seconds
 
     def run(self) -> Choice:
-        """All stages."""
+        """All stages; Ctrl-C ends them, and the choice is from what was found so far."""
+        try:
+            self._stages()
+        except KeyboardInterrupt:
+            if not self.pool:
+                raise
+            return self._choice(interrupted=True)
+        return self._choice()
+
+    def _stages(self) -> None:
         task = self.task
         for plan in simple_plans(task.families):
             self.pool.append(task.start(plan))
@@ -191,7 +202,6 @@ class _Search:
             best = self._regularize(best)
             if self.average:
                 self._copy(best)
-        return self._choice()
 
     # ---- hidden models --------------------------------------------------------------------------------------------
 
@@ -266,7 +276,7 @@ class _Search:
 
     # ---- what came of it ------------------------------------------------------------------------------------------
 
-    def _choice(self) -> Choice:
+    def _choice(self, interrupted: bool = False) -> Choice:
         for candidate in self.pool:
             # Training judges in float32.
             if candidate.rounds:
@@ -282,10 +292,10 @@ class _Search:
             for c in ranked
         )
         chosen = [top[i] for i in index]
-        circuits = self._refit(chosen) if self.held_out else [c.make() for c in chosen]
+        circuits = self._refit(chosen) if self.held_out and not interrupted else [c.make() for c in chosen]
         circuit = mix(circuits, weights)
         picked = tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight))
-        return Choice(circuit, picked, outcomes, nll, self._why(ranked, len(chosen), nll), self.seconds)
+        return Choice(circuit, picked, outcomes, nll, self._why(ranked, len(chosen), nll), self.seconds, interrupted)
 
     def _refit(self, chosen: Sequence[Candidate]) -> list[Circuit]:
         task = Task(self.rows, self.task.valid, self.task.families, self.task.seed, self.task.missing, self.task.n_threads)

@@ -146,6 +146,9 @@ class Task:
             candidate.make, candidate.log_prob = (lambda: result.best_circuit), None
             candidate.valid_nll = result.best_nll
             candidate.rounds.append(kept)
+        if result.stopped == "interrupted":
+            # What it learnt is kept; the search is to end, too.
+            raise KeyboardInterrupt
 
 
 def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Fit:
