@@ -1,0 +1,124 @@
+"""The parts of the estimator: units, starting points, and the choice."""
+
+import numpy as np
+import pytest
+
+import flatpc as fp
+from flatpc.errors import DataError, OptionError
+from flatpc.estimator.choosing import FEW, N_SPLITS, Options, choose
+from flatpc.estimator.scaling import Scaling, in_users_units
+from flatpc.estimator.starting import start_at_clusters
+
+# ---- units -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_circuit_in_other_units_has_the_density_of_the_change_of_variables():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(50, 20, 40), rng.integers(0, 2, 40), rng.normal(-3, 0.01, 40)])
+    rows[::5, 0] = np.nan
+    scaling = Scaling.learn(rows, np.array([True, False, True]))
+    scaled = scaling.apply(rows)
+    np.testing.assert_allclose(np.nanmean(scaled[:, [0, 2]], axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(np.nanstd(scaled[:, [0, 2]], axis=0), 1, atol=1e-12)
+    np.testing.assert_array_equal(scaled[:, 1], rows[:, 1])
+    circuit = fp.structures.hclt(scaled, n_latents=3, family=["gaussian", "bernoulli", "gaussian"])
+    ours = in_users_units(circuit, scaling)
+    expected = circuit.log_prob(scaled, missing="marginalize") - scaling.log_volume(rows)
+    np.testing.assert_allclose(ours.log_prob(rows, missing="marginalize"), expected, atol=1e-9)
+
+
+def test_columns_that_never_change_keep_their_unit():
+    scaling = Scaling.learn(np.array([[0.1 + 0.2, 5.0], [0.3, 5.0]]), np.array([True, True]))
+    np.testing.assert_array_equal(scaling.scale, [1, 1])  # 0.1 + 0.2 differs from 0.3 by rounding only
+
+
+def test_numbers_whose_squares_overflow_are_refused():
+    with pytest.raises(DataError, match="'mass' has numbers around 3e\\+200"):
+        Scaling.learn(np.array([[1e200], [3e200]]), np.array([True]), ["mass"])
+
+
+# ---- starting points -------------------------------------------------------------------------------------------------
+
+
+def test_units_start_at_clusters_whatever_the_scale():
+    """Two kinds of rows with rates 3 and 2000, means -5 and 5: one unit starts near each, in all columns together."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 300)
+    rows = np.column_stack([rng.poisson(np.where(kind, 2000, 3)), rng.normal(np.where(kind, 5, -5)), kind]).astype(float)
+    families = [fp.Poisson(), fp.Gaussian(), fp.Bernoulli()]
+    mixture = fp.structures.rat_spn(3, depth=0, n_repetitions=1, n_inputs=2, family=families)
+    started = start_at_clusters(mixture, rows, seed=0, pseudocount=1.0)
+    by_variable = {node.variable: started.parameters[i] for i, node in enumerate(started.nodes) if isinstance(node, fp.Input)}
+    low, high = np.argsort(by_variable[0]["rate"])
+    assert by_variable[0]["rate"][low] < 300  # a twentieth of the other rows' weight
+    assert by_variable[0]["rate"][high] > 1800
+    assert by_variable[1]["mean"][low] < -4 < 4 < by_variable[1]["mean"][high]
+    assert by_variable[2]["p"][low] < 0.1 < 0.9 < by_variable[2]["p"][high]
+
+
+def test_more_units_than_different_rows_and_gaps():
+    rows = np.array([[0.0, 1.0], [1.0, np.nan], [0.0, 1.0], [1.0, 0.0]])
+    circuit = fp.structures.hclt(rows, n_latents=6)
+    started = start_at_clusters(circuit, rows, seed=0, pseudocount=0.3)
+    assert np.isfinite(started.log_prob(rows, missing="marginalize")).all()
+    # Units that share a cluster are told apart.
+    known = chain(20)
+    started = start_at_clusters(fp.structures.hclt(known, n_latents=12), known, seed=0, pseudocount=0.3)
+    units = np.stack([started.parameters[i]["p"] for i, node in enumerate(started.nodes) if isinstance(node, fp.Input)], axis=1)
+    assert len(np.unique(units.round(12), axis=0)) == 12 > len(np.unique(known, axis=0))
+
+
+# ---- the choice ------------------------------------------------------------------------------------------------------
+
+
+def chain(n, seed=0):
+    return (np.cumsum(np.random.default_rng(seed).random((n, 5)) < 0.1, axis=1) % 2).astype(float)
+
+
+def test_few_rows_are_split_several_times_and_no_row_judges_twice():
+    for n, times in ((100, N_SPLITS), (FEW, N_SPLITS), (FEW + 1, 1)):
+        choice = choose(chain(n), [fp.Bernoulli()] * 5, Options(structure="factorized"))
+        assert len(choice.judges) == times * round(0.2 * n)
+        assert len(set(choice.judges.tolist())) == len(choice.judges)
+    half = choose(chain(40), [fp.Bernoulli()] * 5, Options(structure="factorized", validation_fraction=0.5))
+    assert len(half.judges) == 40
+
+
+def test_the_judge_is_the_mean_over_splits():
+    rows = chain(100)
+    choice = choose(rows, [fp.Bernoulli()] * 5, Options(structure="factorized"))
+    nll = []
+    for judges in np.split(choice.judges, N_SPLITS):
+        others = np.delete(rows, judges, axis=0)
+        nll.append(-fp.structures.factorized(others).log_prob(rows[judges]).mean())
+    assert choice.best.valid_nll == pytest.approx(np.mean(nll), abs=1e-12)
+    # What is returned knows all rows.
+    expected = fp.structures.factorized(rows).log_prob(rows)
+    np.testing.assert_allclose(choice.circuit.log_prob(rows), expected, atol=1e-12)
+
+
+def test_a_chow_liu_chain_is_recognised():
+    """Rows from a chain: no candidate that ignores it comes near, and the best is within a tenth of a nat of the truth."""
+    choice = choose(chain(600), [fp.Bernoulli()] * 5, Options(epochs=50))
+    by_structure = {candidate.plan.structure: candidate.valid_nll for candidate in choice.candidates}
+    assert by_structure["factorized"] > by_structure["chow_liu"] + 0.3
+    new = chain(5000, seed=1)
+    truth = 5 * (0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    assert choice.circuit.log_prob(new).mean() == pytest.approx(truth, abs=0.1)
+
+
+def test_floors_of_the_variance_fall_while_that_helps():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, 400) + 0.01 * rng.standard_normal(400)  # four spikes a hundredth wide
+    rows = np.column_stack([x, rng.standard_normal(400)])
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    choice = choose(rows, [fp.Gaussian()] * 2, Options(structure="mixture", n_latents=8, mu=0.1))
+    assert [candidate.plan.floor for candidate in choice.candidates] == [1e-2, 1e-3, 1e-4]
+    assert choice.best.plan.floor == 1e-4
+
+
+def test_time_is_kept():
+    choice = choose(chain(200), [fp.Bernoulli()] * 5, Options(time_budget=1e-6))
+    assert len(choice.candidates) == 1
+    with pytest.raises(OptionError, match="structure='forest'"):
+        choose(chain(20), [fp.Bernoulli()] * 5, Options(structure="forest"))
