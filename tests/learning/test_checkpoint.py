@@ -29,6 +29,7 @@ RUNS = {
     "em momentum": (GAUSSIAN, Y, {"batch_size": 25, "momentum": 0.9, "anemone": True, "dtype": "float32"}),
     "em dropout": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam hyper": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "regularizer": "hyper-weights"}),
+    "em drawn": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Softening(0.9, draws=2)}),
     "sgd dropout": (CIRCUIT, X, {"method": "sgd", "batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "sharpness": fp.Sharpness(mu="adaptive"), "valid": Y[:20]}),
     "sgd": (GAUSSIAN, Y, {"method": "sgd", "batch_size": 25, "step_size": 0.01, "clip": 1.0, "regularizer": fp.learning.SAM()}),

@@ -10,7 +10,7 @@ from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning import Softening
-from flatpc.learning.softening import Softened
+from flatpc.learning.softening import Drawn, Softened
 from tests.learning.test_em import assert_same
 from tests.oracles import evaluate
 from tests.oracles import flows as oracle
@@ -159,6 +159,35 @@ def test_gradients_are_those_of_the_bound():
             assert slope == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("toward", ["uniform", "marginals"])
+def test_flows_of_drawn_rows_have_the_mean_of_the_softened_data_set(toward):
+    rows = MANY[:10]
+    circuit, softening = fp.structures.hclt(rows, 2, family=fp.Categorical(3), seed=2), Softening(0.7, toward, draws=40)
+    every, weight = softened(circuit, rows, softening)
+    evaluator = Evaluator(circuit, "float64", 1)
+    made, evidence = Drawn(softening, evaluator, rows, 0), Evidence(evaluator.program, rows)
+    found = [made.statistics(evidence, np.arange(10)) for _ in range(100)]
+    sums, inputs = oracle.flows(circuit, every, weight.sum(axis=0))
+    samples = {i: [] for i in (*sums, *inputs)}
+    for _, gradient, statistics in found:
+        for i, F in fp.engine.packing.unpack_weights(circuit, evaluator.program, gradient * evaluator.weights).items():
+            samples[i].append(F)
+        for i, S in fp.engine.packing.unpack_statistics(circuit, evaluator.program, statistics).items():
+            samples[i].append(S["counts"])
+    for i, expected in (*sums.items(), *((i, S["counts"]) for i, S in inputs.items())):
+        error = np.std(samples[i], axis=0) / 10
+        assert (abs(np.mean(samples[i], axis=0) - expected) < 5 * error + 1e-12).all()
+    log_likelihood = weight.sum(axis=0) @ evaluate.log_prob(circuit, every)
+    totals = [total for total, _, _ in found]
+    assert np.mean(totals) == pytest.approx(log_likelihood, abs=5 * np.std(totals) / 10)
+    again = Drawn(softening, evaluator, rows, 0)
+    again.draws = 99
+    np.testing.assert_array_equal(again.statistics(evidence, np.arange(10))[1], found[-1][1])
+    holes = rows.copy()
+    holes[::2, 0] = np.nan
+    np.testing.assert_array_equal(np.isnan(again.draw(holes.copy())), np.isnan(holes))
+
+
 def test_no_softening_changes_nothing_and_zeros_heal():
     circuit = fp.structures.hclt(BINARY, 3)
     options = {"epochs": 4, "batch_size": 10, "progress": False}
@@ -184,8 +213,8 @@ def test_softening_with_adam_sharpness_and_missing_values():
 
 
 def test_bad_input():
-    for wrong in ({"beta": 0.0}, {"beta": 1.1}, {"beta": float("nan")}, {"toward": "mean"}):
-        with pytest.raises(OptionError, match=r"Softening\("):
+    for wrong in ({"beta": 0.0}, {"beta": 1.1}, {"beta": float("nan")}, {"toward": "mean"}, {"draws": 0}):
+        with pytest.raises(OptionError, match="Softening"):
             Softening(**wrong)
     nodes = [fp.Input(0, fp.Indicator(2), 2), fp.Sum((0,), 2), fp.Sum((1,))]
     circuit = fp.Circuit(nodes).with_parameters({0: {"value": np.arange(2.0)}})
@@ -196,3 +225,6 @@ def test_bad_input():
         fp.fit(fp.structures.chow_liu(BINARY), holes, regularizer="softening", missing="marginalize", progress=False)
     with pytest.raises(OptionError, match="Softening and Sharpness"):
         fp.fit(fp.structures.hclt(BINARY, 3), BINARY, method="adam", regularizer=["softening", "sharpness"], progress=False)
+    both = [Softening(draws=1), "sam"]
+    with pytest.raises(OptionError, match="leave draws out"):
+        fp.fit(fp.structures.hclt(BINARY, 3), BINARY, method="adam", regularizer=both, progress=False)

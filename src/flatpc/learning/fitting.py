@@ -243,7 +243,7 @@ def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
         if chosen.sharpness is not None:
             raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
         chosen = chosen.add(sharpness)
-    chosen.check_penalty(method)
+    chosen.check(method)
     if chosen.sharpness is not None:
         chosen.sharpness.check_method(method)
         if chosen.sharpness.mu == "adaptive" and not judged:

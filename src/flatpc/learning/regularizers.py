@@ -30,7 +30,7 @@ from flatpc.learning.laplace import Laplace
 from flatpc.learning.prune_grow import PruneGrow
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.sharpness import Sharpness
-from flatpc.learning.softening import Softened, Softening
+from flatpc.learning.softening import Drawn, Softened, Softening
 
 Array = NDArray[np.float64]
 
@@ -80,17 +80,27 @@ class Regularizers:
             _check_pair(other, part)
         return replace(self._placed(part), parts=(*self.parts, part))
 
-    def check_penalty(self, method: str) -> None:
-        """Raise if a gradient would need flows that the penalty's passes don't have."""
-        if method != "em" and self.sharpness is not None and self.flows is not None:
-            name = type(self.flows).__name__
+    def check(self, method: str) -> None:
+        """Raise if a gradient would need flows that there are none of."""
+        if method == "em" or self.flows is None:
+            return
+        name = type(self.flows).__name__
+        if self.sharpness is not None:
             raise OptionError(f"{name} and Sharpness go together with method='em' only; leave one out with method={method!r}.")
+        if self.ascent is not None and isinstance(self.flows, Softening) and self.flows.draws is not None:
+            raise OptionError(
+                f"{name} with draws and {type(self.ascent).__name__} can't be combined: two gradients are compared, and new rows "
+                f"change the objective in between; leave draws out."
+            )
 
     def collect(self, evaluator: Evaluator, X: Array, seed: int, rank: int) -> Collect | None:
         """The E-step, if it isn't the plain one."""
-        if isinstance(self.flows, Softening):
-            return Softened(self.flows, evaluator, X)
-        return None if self.flows is None else Dropped(self.flows, evaluator, seed, rank)
+        if self.flows is None:
+            return None
+        if isinstance(self.flows, Dropout):
+            return Dropped(self.flows, evaluator, seed, rank)
+        drawn = self.flows.draws is not None
+        return Drawn(self.flows, evaluator, X, seed, rank) if drawn else Softened(self.flows, evaluator, X)
 
     def _placed(self, part: Regularizer) -> Regularizers:
         if isinstance(part, Laplace):

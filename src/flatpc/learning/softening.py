@@ -9,6 +9,7 @@ x; that is exponentially many, but no more than one pass per row is needed:
 - With **latent** variables the posterior of z would be another one for each x', and its mean is intractable. One q(z | x) per
   row gives a lower bound on the softened log-likelihood, which is largest for q ∝ exp E log p(x', z): an input's value is
   then Π_v p(v)^W(v|x), again one pass. EM climbs Σ_x log Σ_z exp E log p(x', z). Without sums it is exact.
+- `draws` rows x' per row, drawn anew for every batch, give for any circuit flows whose mean is that of the softened data set.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
+from flatpc.structures.options import whole_number
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_STREAM = 0x50F7
+"""Keeps draws apart from the order of rows, which is drawn from the same seed."""
 TOWARD = ("uniform", "marginals")
 SMALLEST = 1e-30
 """Probabilities count as at least this in a logarithm: softening is there to do away with zeros, which it could not leave."""
@@ -47,16 +51,21 @@ class Softening:
         From 0 to 1; 1 leaves the data as they are.
     toward
         What takes the place of a value: `"uniform"`, any other one, or `"marginals"`, one drawn from the column.
+    draws
+        None for one pass in closed form; otherwise how many softened rows are drawn in place of each row.
     """
 
     beta: float = 0.998
     toward: str = "uniform"
+    draws: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.beta <= 1:
             raise OptionError(f"Softening(beta={self.beta}); it is the probability that a value is kept, in (0, 1].")
         if self.toward not in TOWARD:
             raise OptionError(f"Softening(toward={self.toward!r}); choose 'uniform' or 'marginals'.")
+        if self.draws is not None:
+            whole_number("Softening: draws", self.draws, 1)
 
     def transitions(self, n: int, counts: Array) -> Array:
         """`[n, n]`: W(v | x) in row x and column v, for a variable with n values that occur so often."""
@@ -130,6 +139,39 @@ class Softened:
             total += float(xlogy(view, np.where(support > 0, old, 1.0)).sum())
         gradient = np.divide(flow, weights, out=np.zeros_like(weights), where=weights > 0)
         return total, gradient, statistics
+
+
+class Drawn:
+    """Adds up flows over rows drawn from the softened ones."""
+
+    def __init__(self, softening: Softening, evaluator: Evaluator, X: Array, seed: int, rank: int = 0) -> None:
+        self.evaluator, self.softening = evaluator, softening
+        self.draws = 0
+        self._seed = [_STREAM, seed, rank]
+        self._cumulative: dict[int, Array] = {}
+        for v, family in enumerate(evaluator.circuit.families):
+            if isinstance(family, Bernoulli | Categorical | Indicator):
+                n, column = family.n_categories, X[:, v]
+                counts = np.bincount(column[~np.isnan(column)].astype(np.int64), minlength=n).astype(np.float64)
+                self._cumulative[v] = np.cumsum(softening.transitions(n, counts), axis=1)[:, :-1]
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        """Flows of as many draws per row as were asked for, divided by their number."""
+        n = self.softening.draws
+        assert n is not None
+        drawn = self.draw(np.tile(evidence.X[rows], (n, 1)))
+        log_prob, gradient, statistics = self.evaluator.statistics(Evidence(evidence.program, drawn), np.arange(len(drawn)))
+        return float(log_prob.sum()) / n, gradient / n, statistics / n
+
+    def draw(self, X: Array) -> Array:
+        """The rows with values exchanged, in place; missing ones stay missing."""
+        rng = np.random.default_rng([*self._seed, self.draws])
+        self.draws += 1
+        for v, cumulative in self._cumulative.items():
+            seen = np.flatnonzero(~np.isnan(X[:, v]))
+            limits = cumulative[X[seen, v].astype(np.int64)]
+            X[seen, v] = (limits <= rng.random((len(seen), 1))).sum(axis=1)
+        return X
 
 
 def _is_exact(circuit: Circuit) -> bool:
