@@ -27,11 +27,12 @@ Array = NDArray[np.float64]
 
 SURVIVORS = 2
 """Hidden models that are trained to the end: the average of two kinds is better than either."""
-COPIES = 4
+COPIES = 8
+"""Of the best one, with trees from other samples of the rows: the more they differ, the better is their average."""
 UNLIMITED = 1_000_000
 MIXTURES_SHARE = 0.15
 """Of the time, after which no further mixture of trees is begun."""
-SIZES_SHARE, REGULARIZERS_SHARE = 0.65, 0.85
+SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the time and the epochs that are left for hidden models, by when a size and a regulariser are chosen."""
 
 
@@ -106,7 +107,7 @@ def choose(
     3. Hidden Chow-Liu trees of several sizes, starts and numbers of trees, by successive halving: all are trained a little, the
        better half goes on for twice as long, until two are left.
     4. The better one with several regularisers.
-    5. That one again with other seeds, if there is time.
+    5. That one again with trees from other samples of the rows, if there is time.
     6. The average of the best, if a mixture of them does better on validation rows that had no part in its weights.
 
     Without validation rows, a fifth of the rows (at most 5,000, by seed) is held out; what is chosen is then built anew from all
@@ -248,16 +249,19 @@ class _Search:
                 self.pool.append(variant)
         self._say("regularisers")
         last = min([best, *tried], key=lambda c: c.valid_nll)
-        while self.epochs_left > 0 and self.left > 0 and not last.exhausted:
+        # A third of what is left; the rest is for copies, if there are to be any.
+        share = 1 / 3 if self.average else 1.0
+        spare, end = int((1 - share) * self.epochs_left), self.seconds + share * self.left
+        while self.epochs_left > spare and self.seconds < end and not last.exhausted:
             before = last.epochs
-            self._train(last, self.epochs_left, self.left)
+            self._train(last, self.epochs_left - spare, end - self.seconds)
             if last.epochs == before:
                 break
         self._say("the best one trained on")
         return last
 
     def _copy(self, best: Candidate) -> None:
-        """The best one again with other seeds, trained in the same way, for as long as there is time: to be averaged."""
+        """The best one again with other trees, trained in the same way, for as long as there is time: to be averaged."""
         for copy in range(1, COPIES + 1):
             if self.left < best.training or self.epochs_left <= 0:
                 break
@@ -266,7 +270,7 @@ class _Search:
             for planned in best.rounds:
                 other.regularizer = planned.regularizer
                 if self.left > 0 and self.epochs_left > 0:
-                    self._train(other, self.epochs_left, self.left)
+                    self._train(other, planned.epochs + 2, self.left)
             self._say(f"copy {copy} of the best one")
 
     def _train(self, candidate: Candidate, epochs: int, seconds: float) -> None:

@@ -66,7 +66,7 @@ class Candidate:
     rounds: list[Round] = field(default_factory=list)
     regularizer: tuple[Any, ...] = ()
     copy: int = 0
-    """Of the same plan, with another seed."""
+    """Which of several of the same plan it is: copies have other seeds, and trees from other samples of the rows."""
     exhausted: bool = False
     """Whether the last round brought nothing."""
     log_prob: Array | None = None
@@ -102,7 +102,7 @@ class Task:
         """Build a candidate and judge it."""
         began = time.perf_counter()
         if plan.trained:
-            circuit = plan.build(self.train, self.families, self.seed + copy)
+            circuit = _build(plan, copy, self)
             return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began, copy=copy)
         log_prob, make = self.simple.fit(plan)
         return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
@@ -170,10 +170,20 @@ def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Fit:
 
 def replay(candidate: Candidate, task: Task) -> Circuit:
     """The candidate built from the task's rows, and trained as it was, without validation."""
-    circuit = candidate.plan.build(task.train, task.families, task.seed + candidate.copy)
+    circuit = _build(candidate.plan, candidate.copy, task)
     for planned in candidate.rounds:
         circuit = run(circuit, task, planned).circuit
     return circuit
+
+
+def _build(plan: Plan, copy: int, task: Task) -> Circuit:
+    """The start of a trained plan; that of a copy from as many rows drawn with replacement, which makes its trees other ones."""
+    rows, seed = task.train, task.seed + copy
+    if copy:
+        rows = rows[np.random.default_rng([seed, copy]).integers(0, len(rows), len(rows))]
+        if np.isnan(rows).all(axis=0).any():
+            rows = task.train
+    return plan.build(rows, task.families, seed)
 
 
 def short(options: Any) -> str:
