@@ -13,6 +13,7 @@ import pytest
 
 import flatpc as fp
 from flatpc.data.model_files import load_model
+from flatpc.learning import auto_training
 from tests.cli.conftest import QUICK
 from tests.cli.running import Answer, bits, names, people, run
 
@@ -100,6 +101,16 @@ def test_sizes_are_tried_unless_given(desk: Path, tmp_path: Path) -> None:
     assert {latents for latents, mu in tried if mu != 0.1} == {best}
 
 
+def test_a_table_of_categories_is_chosen_for(desk: Path, tmp_path: Path) -> None:
+    """With nothing decided, `fp.learning.choose` looks for the best model or an average of several."""
+    found = run("fit", desk / "splits.npz", "-o", tmp_path / "model", "--budget", 3, "--json").json
+    assert sum(c["weight"] for c in found["candidates"]) == pytest.approx(1.0, abs=1e-9)
+    assert found["nll"]["valid"] == pytest.approx(-fp.load(tmp_path / "model").log_prob(bits(30, seed=1)).mean(), abs=1e-9)
+    assert found["nll"]["valid"] <= min(c["valid_nll"] for c in found["candidates"]) + 1e-6
+    assert {"chow-liu", "factorized"} <= {c["structure"] for c in found["candidates"]}
+    assert "validation rows" in found["notes"][0]
+
+
 def test_a_file_of_validation_rows(desk: Path, tmp_path: Path) -> None:
     shuffled = people(60, seed=5).select(["height", "colour", "age", "visits", "smoker"])
     shuffled.write_csv(tmp_path / "judges.csv")
@@ -175,6 +186,21 @@ def test_ctrl_c_keeps_what_was_learnt(desk: Path, tmp_path: Path, monkeypatch: p
     assert "Traceback" not in answer.err
     best = -fp.load(tmp_path / "model").log_prob(bits(30, seed=1)).mean()
     assert f"{best:.4f}" in answer.out
+
+
+def test_ctrl_c_while_choosing(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = auto_training.run
+
+    def interrupted(circuit: Any, task: Any, planned: Any, **options: Any) -> Any:
+        if planned.epochs > 1:
+            options["callbacks"] = [lambda row, _: signal.raise_signal(signal.SIGINT)]
+        return real(circuit, task, planned, **options)
+
+    monkeypatch.setattr(auto_training, "run", interrupted)
+    answer = Answer("fit", desk / "splits.npz", "-o", tmp_path / "model")
+    assert answer.code == 130
+    assert "Interrupted: the model is the best so far." in answer.err
+    assert fp.load(tmp_path / "model").n_variables == 5
 
 
 def test_ctrl_c_in_the_first_epochs(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

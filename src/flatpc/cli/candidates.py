@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.cli.wording import in_options
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import fit
-from flatpc.learning.history import History, Row
+from flatpc.learning.history import Row
 from flatpc.learning.notes import LearningWarning
 from flatpc.learning.selection import GRID
 from flatpc.learning.sharpness import Sharpness
@@ -45,13 +46,28 @@ class Settings:
     depth: int | None = None
     mu: Mu = "auto"
     method: str = "em"
-    epochs: int = 100
+    epochs: int | None = None
     batch_size: int | None = None
     step_size: float | None = None
     pseudocount: float | None = None
-    patience: int = 10
+    patience: int | None = None
     budget: float | None = None
     seed: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the user has decided nothing but how long it may take."""
+        return replace(self, budget=None, seed=0) == Settings()
+
+    @property
+    def most_epochs(self) -> int:
+        """Of one model."""
+        return 100 if self.epochs is None else self.epochs
+
+    @property
+    def most_patience(self) -> int:
+        """Epochs without a better validation NLL; 0 for ever."""
+        return 10 if self.patience is None else self.patience
 
 
 @dataclass(frozen=True)
@@ -61,8 +77,11 @@ class Plan:
     structure: str
     latents: int = 0
     mu: Mu = 0.0
+    title: str = ""
 
     def __str__(self) -> str:
+        if self.title:
+            return self.title
         mu = self.mu if isinstance(self.mu, str) else f"{self.mu:g}"
         return self.structure if self.structure in COUNTED else f"{self.structure}, {self.latents} latents, mu {mu}"
 
@@ -75,10 +94,11 @@ class Candidate:
     circuit: Circuit
     valid_nll: float
     """NaN without validation rows."""
-    history: History = field(default_factory=History)
-    best_epoch: int = 0
+    epochs: int = 0
     stopped: str = ""
     notes: tuple[str, ...] = ()
+    weight: float = 0.0
+    """Its share, if the model is an average of several."""
 
 
 class Plans:
@@ -153,14 +173,15 @@ class Learner:
             # What they say is among the notes.
             warnings.simplefilter("ignore", LearningWarning)
             result = fit(
-                start, self.train, valid=self.valid, method=settings.method, epochs=settings.epochs, **self._steps(),
+                start, self.train, valid=self.valid, method=settings.method, epochs=settings.most_epochs, **self._steps(),
                 **self._pseudocount(), sharpness=Sharpness(mu=plan.mu) if plan.mu != 0 else None, seed=settings.seed,
-                early_stopping=settings.patience if self.valid is not None and settings.patience else None,
+                early_stopping=settings.most_patience if self.valid is not None and settings.most_patience else None,
                 time_budget=None if math.isinf(self._end) else max(self._end - time.monotonic(), 1e-3),
                 callbacks=[lambda row, _: self.watch(plan, row)], missing="marginalize", progress=False,
             )  # fmt: skip
         valid_nll = self._valid_nll(result.circuit)
-        return Candidate(plan, result.circuit, valid_nll, result.history, result.best_epoch, result.stopped, tuple(result.notes))
+        notes = tuple(in_options(note) for note in result.notes)
+        return Candidate(plan, result.circuit, valid_nll, len(result.history), result.stopped, notes)
 
     def _start(self, structure: str, width: int) -> Circuit:
         if (structure, width) not in self._starts:

@@ -45,7 +45,7 @@ class Method(StrEnum):
 def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file of the model.", show_default=False)],
-    structure: Annotated[Structure, typer.Option(help="auto: by the kinds of columns and the validation rows.")] = Structure.AUTO,
+    structure: Annotated[Structure, typer.Option(help="auto: by the kinds of columns and by validation rows.")] = Structure.AUTO,
     latents: Annotated[
         int | None, typer.Option(min=1, help="States of each latent; several are tried unless given.", show_default=False)
     ] = None,
@@ -56,7 +56,9 @@ def fit(
         str, typer.Option(help="Weight of the sharpness penalty: auto (by validation rows), a number, mean-flow or adaptive.")
     ] = "auto",
     method: Annotated[Method, typer.Option(help="EM or gradient descent.")] = Method.EM,
-    epochs: Annotated[int, typer.Option(min=1, help="The most passes over the rows.")] = 100,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="The most passes over the rows; 100 unless given.", show_default=False)
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Rows per step; for EM up to 2000 rows all of them, else 200.", show_default=False)
     ] = None,
@@ -72,7 +74,10 @@ def fit(
         typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.2 unless DATA has some.",
                      metavar="FILE|FRACTION", show_default=False),
     ] = None,
-    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs that didn't help; 0 never does.")] = 10,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=0, help="Stop after so many epochs that brought nothing; 10 unless given, 0 never.", show_default=False),
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to learn for.", show_default=False)] = None,
     fraction: Annotated[float, typer.Option(help="Learn from this share of the training rows.")] = 1.0,
     kind: Annotated[

@@ -15,6 +15,8 @@ from flatpc.errors import OptionError
 if TYPE_CHECKING:
     from rich.console import Console
 
+LONG = 44
+"""Characters from which on a name may be broken into lines."""
 TABLES = (".csv", ".tsv", ".parquet", ".npz")
 """Endings of the tables that can be written."""
 
@@ -60,7 +62,8 @@ def show_table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = 
     out = Table(*head, show_header=bool(head))
     for _ in range(0 if head else len(rows[0])):
         out.add_column()
-    out.columns[0].no_wrap = True
+    # Names stay whole, unless they are so long that the numbers would have to go.
+    out.columns[0].no_wrap = all(len(row[0]) < LONG for row in rows)
     for column in out.columns[1:]:
         column.justify = "right"
     for row in rows:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.cli import choosing
 from flatpc.cli.application import say
 from flatpc.cli.candidates import Candidate, Learner, Plans, Settings, best_of
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
 from flatpc.cli.sources import aligned, read_columns, read_source
-from flatpc.cli.wording import in_options
 from flatpc.data.columns import Columns
 from flatpc.errors import DataError, FlatpcError
 from flatpc.estimator.scaling import Scaling, in_users_units
@@ -25,6 +26,10 @@ Array = NDArray[np.float64]
 
 SHARE = 0.2
 """Of the rows by which models are judged, where the data has none for it."""
+SHOWN = 10
+"""Candidates that are shown, at the most."""
+COLUMNS = 40
+"""Columns that are shown one by one, at the most."""
 SHARPNESS_ROWS = 2000
 """Sharpness is a mean over so many training rows at most, the first ones."""
 
@@ -36,12 +41,13 @@ class Run:
         self, data: str, settings: Settings, valid: str | None, share: float | None, fraction: float, kinds: dict[str | int, str],
         missing: str, unseen: str, quiet: bool,
     ) -> None:  # fmt: skip
-        self.settings, self._missing, self._unseen = settings, missing, unseen
+        self.candidates: list[Candidate] = []
+        self.settings, self._missing, self._unseen, self._quiet = settings, missing, unseen, quiet
         source = read_source(data, settings.seed, fraction)
         table = read_columns(source.train, source.name)
         self.columns = Columns.learn(table, kinds or None)
         if not quiet:
-            console().print(self.columns.show())
+            _show_columns(self.columns)
         rows = self.columns.encode(table, missing)
         self.train, self.valid = rows, None
         if valid is not None:
@@ -69,10 +75,22 @@ class Run:
 
         begin = time.monotonic()
         families = self.columns.families
-        plans = Plans(self.settings, families, len(self.train), self.valid is not None)
         train, valid = self.scaling.apply(self.train), None if self.valid is None else self.scaling.apply(self.valid)
-        self.candidates: list[Candidate] = []
-        with Bar(len(plans), self.settings.epochs, self.volume) as bar:
+        if choosing.is_for(self.settings, families, valid is not None):
+            self.candidates, self.chosen = choosing.search(self.settings, train, valid, families, self._quiet)
+            self.left_out, self.interrupted = 0, self.chosen.stopped == "interrupted"
+        else:
+            self._try_all(train, valid)
+        self.circuit = in_users_units(self.chosen.circuit, self.scaling)
+        self.seconds = time.monotonic() - begin
+        # Before anything else is computed: from here on what was learnt is safe.
+        save_model(output, self.circuit, self.columns, self._about())
+
+    def _try_all(self, train: Array, valid: Array | None) -> None:
+        families = self.columns.families
+        plans = Plans(self.settings, families, len(self.train), self.valid is not None)
+        self.candidates = []
+        with Bar(len(plans), self.settings.most_epochs, self.volume) as bar:
             learner = Learner(self.settings, train, valid, families, bar.watch)
             for plan in plans(self.candidates):
                 bar.begin(plan)
@@ -82,10 +100,6 @@ class Run:
         self.left_out = len(plans) - len(self.candidates)
         self.interrupted = self.candidates[-1].stopped == "interrupted"
         self.chosen = best_of(self.candidates)
-        self.circuit = in_users_units(self.chosen.circuit, self.scaling)
-        self.seconds = time.monotonic() - begin
-        # Before anything else is computed: from here on what was learnt is safe.
-        save_model(output, self.circuit, self.columns, self._about())
 
     @property
     def volume(self) -> float:
@@ -101,7 +115,7 @@ class Run:
             "latents": self.chosen.plan.latents,
             "mu": self.chosen.plan.mu,
             "method": self.settings.method,
-            "epochs": len(self.chosen.history),
+            "epochs": self.chosen.epochs,
             "seed": self.settings.seed,
             "train_rows": len(self.train),
             "valid_rows": 0 if self.valid is None else len(self.valid),
@@ -127,7 +141,6 @@ class Run:
             "nll": nll,
             "overfitting_percent": degree_of_overfitting(nll["train"], nll["valid"]),
             "sharpness": sharpness,
-            "best_epoch": self.chosen.best_epoch,
             "stopped": self.chosen.stopped,
             "interrupted": self.interrupted,
             "seconds": self.seconds,
@@ -137,11 +150,12 @@ class Run:
                     "latents": c.plan.latents,
                     "mu": c.plan.mu,
                     "valid_nll": c.valid_nll + self._valid_volume(),
-                    "epochs": len(c.history),
+                    "epochs": c.epochs,
+                    "weight": c.weight or float(c is self.chosen),
                 }
                 for c in self.candidates
             ],
-            "notes": [in_options(note) for note in self.chosen.notes],
+            "notes": list(self.chosen.notes),
         }
 
     def _valid_volume(self) -> float:
@@ -151,9 +165,10 @@ class Run:
         """The same for people."""
         if len(self.candidates) > 1:
             tried = []
-            for candidate, numbers in zip(self.candidates, found["candidates"], strict=True):
-                epochs = str(numbers["epochs"]) if candidate.history else "counted"
-                mark = " (chosen)" if candidate is self.chosen else ""
+            for candidate, numbers in list(zip(self.candidates, found["candidates"], strict=True))[:SHOWN]:
+                epochs = str(candidate.epochs) if candidate.epochs else "counted"
+                share = numbers["weight"]
+                mark = "" if not share else " (chosen)" if share == 1 else f" (weight {share:.2f})"
                 tried.append((f"{candidate.plan}{mark}", epochs, number(numbers["valid_nll"])))
             show_table("Candidates", tried, ("model", "epochs", "valid NLL"))
         rows = [(f"{name} NLL", number(value)) for name, value in found["nll"].items() if not math.isnan(value)]
@@ -172,6 +187,14 @@ class Run:
             )
             say(f"{why}: the model is the best so far{left}.")
         say(f"Wrote {found['model']}.")
+
+
+def _show_columns(columns: Columns) -> None:
+    if len(columns.columns) <= COLUMNS:
+        console().print(columns.show())
+        return
+    kinds = Counter(columns.kinds.values())
+    console().print(f"{len(columns.columns):,} columns: {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}")
 
 
 def _cut(rows: Array, share: float, seed: int, name: str) -> tuple[Array, Array]:

@@ -16,7 +16,6 @@ _REPLACED = [
     (r"\bpseudocount=([\d.]+)", r"--pseudocount \1"),
     (r"pass valid=\.\.\.", "give --valid"),
     (r"\bn_steps=", "--steps "),
-    (r"\bn_latents=", "--latents "),
     (r"Sharpness\(mu=([^)]+)\)", r"--mu \1"),
     (r"\bstep_size=", "--step-size "),
     (r"that Circuit\.save wrote", "that flatpc fit or circuit.save wrote"),
