@@ -241,6 +241,7 @@ def test_the_choice_is_said_and_kept(capfd):
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert density.summary_ in said
+    assert "6 columns (6 binary)" in said
     assert "validation rows" in density.summary_
     best = min(density.candidates_, key=lambda candidate: candidate.valid_nll)
     assert str(best.plan) in density.summary_

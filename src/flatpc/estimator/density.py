@@ -18,7 +18,7 @@ from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice, Options, choose
 from flatpc.estimator.files import read, write
-from flatpc.estimator.reports import Curvature, facts, free_parameters, sentence
+from flatpc.estimator.reports import Curvature, columns_in_words, facts, free_parameters, sentence
 from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.learning.history import History
 from flatpc.learning.laplace import check_count
@@ -175,7 +175,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(outcome.epochs for outcome in found.chosen)
         self._measure(rows)
         why = f"{found.why.rstrip('.')}; fitted again to all {len(rows):,} rows"
-        self.summary_ = f"{why}; {facts(self.circuit_, self.curvature_)}."
+        self._summarize(why)
 
     def _options(self) -> Options:
         check_choice("missing", self.missing, MISSING)
@@ -203,11 +203,14 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = choice.best.history
         self.n_iter_ = choice.best.epochs
         self._measure(rows)
-        self.summary_ = f"{sentence(choice, len(rows))}; {facts(self.circuit_, self.curvature_)}."
+        self._summarize(sentence(choice, len(rows)))
 
     def _measure(self, rows: Array) -> None:
         self.n_parameters_ = free_parameters(self.circuit_)
         self.curvature_ = Curvature.of(self.circuit_, rows)
+
+    def _summarize(self, choice: str) -> None:
+        self.summary_ = f"{columns_in_words(self.kinds_)}. {choice}; {facts(self.circuit_, self.curvature_)}."
 
     def _say(self) -> None:
         from rich.console import Console

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.data.recognition import KINDS
 from flatpc.estimator.choosing import NAMES, Choice
 
 Array = NDArray[np.float64]
@@ -61,6 +64,17 @@ def free_parameters(circuit: Circuit) -> int:
             mask = node.mask if isinstance(node, Sum) else None
             total += (width * n_edges if mask is None else int(mask.sum())) - width
     return total
+
+
+def columns_in_words(kinds: Mapping[str, str]) -> str:
+    """How many columns there are of each kind.
+
+    >>> columns_in_words({"a": "binary", "b": "count", "c": "binary"})
+    '3 columns (2 binary, 1 count)'
+    """
+    counts = Counter(kinds.values())
+    listed = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+    return f"{len(kinds)} column{'' if len(kinds) == 1 else 's'} ({listed})"
 
 
 def facts(circuit: Circuit, curvature: Curvature) -> str:
