@@ -244,7 +244,7 @@ class _Search:
                 break
             variant = replace(best, rounds=list(best.rounds), regularizer=regularizer)
             self._train(variant, epochs, seconds)
-            if not variant.exhausted:
+            if variant.epochs > best.epochs and not variant.exhausted:
                 tried.append(variant)
                 self.pool.append(variant)
         self._say("regularisers")

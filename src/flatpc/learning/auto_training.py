@@ -64,6 +64,8 @@ class Candidate:
     training: float = 0.0
     """Seconds of these."""
     rounds: list[Round] = field(default_factory=list)
+    begun: int = 0
+    """Rounds of training, those that brought nothing included: each has smaller steps than the one before."""
     regularizer: tuple[Any, ...] = ()
     copy: int = 0
     """Which of several of the same plan it is: copies have other seeds, and trees from other samples of the rows."""
@@ -116,7 +118,8 @@ class Task:
     def train_round(self, candidate: Candidate, epochs: int, seconds: float) -> None:
         """Train for so many epochs, or as many of them as there is time for, and keep what is better than before."""
         end = time.perf_counter() + seconds
-        number = len(candidate.rounds)
+        number = candidate.begun
+        candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
         size = batch_size(len(self.train), number)
         if candidate.epochs == 0 and epochs > 1:
