@@ -24,8 +24,13 @@ hclt, rat = fp.load(f"{folder}/hclt"), fp.load(f"{folder}/rat")
 em = fp.fit(hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), pseudocount=0.1, log=f"{folder}/log", **common)
 flow = fp.fit(hclt, X, batch_size=None, sharpness=fp.Sharpness(mu="mean-flow"), **common)
 adam = fp.fit(rat, Y, valid=Y[:5], method="adam", batch_size=33, sharpness=fp.Sharpness(mu="adaptive"), **common)
+soft = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), momentum=0.5, anemone=True, **common)
+entropy = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Entropy(0.1, children=True), **common)
+drawn = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9, draws=2), **common)
+dropped = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Dropout(0.1, 0.1), **common)
 quick = fp.fit(hclt, X, **{**common, "epochs": 10**6}, time_budget=0.2 if dist.get_rank() else 10.0)
-for name, result in {"em": em, "flow": flow, "adam": adam}.items():
+results = {"em": em, "flow": flow, "adam": adam, "soft": soft, "entropy": entropy, "drawn": drawn, "dropped": dropped}
+for name, result in results.items():
     result.circuit.save(f"{folder}/{name}{dist.get_rank()}")
 print(quick.stopped, len(quick.history))
 """
@@ -40,7 +45,11 @@ def folder(tmp_path_factory):
     fp.structures.hclt(np.load(folder / "X.npy"), 5).save(folder / "hclt")
     fp.structures.rat_spn(2, 1, 3, 4, 4).save(folder / "rat")
     (folder / "script.py").write_text(SCRIPT)
-    alone(folder, "em"), alone(folder, "adam")  # compiles what two processes would otherwise compile at once
+    (
+        alone(folder, "em"),
+        alone(folder, "adam"),
+        alone(folder, "entropy"),
+    )  # compiles what two processes would otherwise compile at once
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = ["--master-addr=127.0.0.1", f"--master-port={free.getsockname()[1]}"]
@@ -60,10 +69,16 @@ def alone(folder, name):
         return fp.fit(hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), pseudocount=0.1, **common).circuit
     if name == "flow":
         return fp.fit(hclt, X, batch_size=None, sharpness=fp.Sharpness(mu="mean-flow"), **common).circuit
+    if name == "soft":
+        return fp.fit(
+            hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), momentum=0.5, anemone=True, **common
+        ).circuit
+    if name == "entropy":
+        return fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Entropy(0.1, children=True), **common).circuit
     return fp.fit(rat, Y, valid=Y[:5], method="adam", batch_size=33, sharpness=fp.Sharpness(mu="adaptive"), **common).circuit
 
 
-@pytest.mark.parametrize("name", ["em", "flow", "adam"])
+@pytest.mark.parametrize("name", ["em", "flow", "adam", "soft", "entropy"])
 def test_two_processes_give_the_model_of_one(folder, name):
     home, _ = folder
     first, second, one = fp.load(home / f"{name}0"), fp.load(home / f"{name}1"), alone(home, name)
@@ -75,6 +90,15 @@ def test_two_processes_give_the_model_of_one(folder, name):
             else [(value, first.parameters[i])]
         ):
             np.testing.assert_allclose(b, a, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["drawn", "dropped"])
+def test_processes_that_draw_agree(folder, name):
+    """Each draws for rows of its own, and all end with the same model."""
+    home, _ = folder
+    first, second = fp.load(home / f"{name}0"), fp.load(home / f"{name}1")
+    for i, value in first.parameters.items():
+        np.testing.assert_equal(second.parameters[i], value)
 
 
 def test_processes_stop_together_and_one_writes_the_log(folder):
