@@ -210,7 +210,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.curvature_ = Curvature.of(self.circuit_, rows)
 
     def _summarize(self, choice: str) -> None:
-        self.summary_ = f"{columns_in_words(self.kinds_)}. {choice}; {facts(self.circuit_, self.curvature_)}."
+        self.summary_ = f"{columns_in_words(self.kinds_)}; {choice}; {facts(self.circuit_, self.curvature_)}."
 
     def _say(self) -> None:
         from rich.console import Console
