@@ -52,7 +52,7 @@ def test_product(problem, inputs, space, engine):
 
 
 @settings(max_examples=40, deadline=None)
-@given(problems(max_rows=3, **UNTIED), st.booleans(), st.sampled_from(["weights", "logits", "logit-gradient"]))
+@given(problems(max_rows=3, **UNTIED), st.booleans(), st.sampled_from(["weights", "logits", "simplex", "logit-gradient"]))
 def test_penalty(problem, inputs, space):
     circuit, X = problem
     X = np.concatenate([X, X[:1]])  # equal rows are done once, and count twice
@@ -218,8 +218,8 @@ def test_threads_change_nothing():
         passes = Passes(Evaluator(circuit, n_threads=n_threads))
         evidence = Evidence(passes.program, X)
         (block,) = passes.blocks(evidence, np.arange(300), None, shared=True)
-        product = passes.product(block, np.linspace(-1, 1, passes.layout.size))
-        found.append([product, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
+        products = passes.products(block, np.linspace(-1, 1, 3 * passes.layout.size).reshape(3, -1))
+        found.append([products, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
     for one, three in zip(*found, strict=True):
         assert np.array_equal(one, three)
 
@@ -273,8 +273,8 @@ def test_options_are_checked():
     circuit, X = _outliers()
     with pytest.raises(OptionError, match="space='angles'"):
         fp.curvature.trace(circuit, X, space="angles")
-    with pytest.raises(OptionError, match="space='simplex'"):
-        fp.curvature.penalty(circuit, X, space="simplex")
+    with pytest.raises(OptionError, match="space='angles'"):
+        fp.curvature.penalty(circuit, X, space="angles")
     with pytest.raises(OptionError, match="engine='jax'"):
         fp.curvature.operator(circuit, X, engine="jax")
     with pytest.raises(MissingValueError):

@@ -58,15 +58,15 @@ def test_spectral_density(problem):
 
 def test_quadrature_is_exact_for_its_start(problem):
     """Gauss: with m nodes, vᵀ A^k v is exact for k < 2m."""
-    from flatpc.curvature.spectra import _quadrature
+    from flatpc.curvature.spectra import _quadratures
 
     circuit, X = problem
     H = -fp.curvature.hessian(circuit, X) / len(X)
     H /= np.linalg.norm(H, 2)
-    v = np.random.default_rng(0).standard_normal(len(H))
-    nodes, weights = _quadrature(H, v, 5)
-    for k in range(10):
-        assert weights @ nodes**k == pytest.approx(v @ np.linalg.matrix_power(H, k) @ v / (v @ v), rel=1e-10)
+    starts = np.random.default_rng(0).standard_normal((3, len(H)))
+    for v, nodes, weights in zip(starts, *_quadratures(H, starts, 5), strict=True):
+        for k in range(10):
+            assert weights @ nodes**k == pytest.approx(v @ np.linalg.matrix_power(H, k) @ v / (v @ v), rel=1e-10)
 
 
 def _error(problem, estimate, n, n_seeds):

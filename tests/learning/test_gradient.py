@@ -176,7 +176,7 @@ def test_rows_that_linear_arithmetic_can_not_hold(space):
     circuit = fp.Circuit(nodes, {0: poles, 1: poles, 3: [[0.3, 0.7]]})
     X = np.array([[100.0, 99.0], [100.0, -100.0], [-101.0, -100.0]])
     made, evidence = learner(circuit, X, fp.Sharpness(mu=0.3, space=space))
-    (block,) = made._penalised.blocks(evidence, np.arange(3), None, shared=False)
+    (block,) = made._penalised.passes.blocks(evidence, np.arange(3), None, shared=False)
     np.testing.assert_array_equal(block.unsettled, [False, True, False])
     numbers, likelihood, penalty = made.gradients(evidence, np.arange(3), value=True)
     oracle = Autograd(circuit)

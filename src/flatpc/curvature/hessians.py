@@ -100,11 +100,8 @@ def likelihood_hessian(circuit: Circuit, x: Any, *, missing: str = "raise") -> A
 
 
 def _by_columns(circuit: Circuit, rows: Array, space: str, include_inputs: bool, engine: str, progress: bool) -> Array:
-    H = operator(
-        circuit, rows, space=space, include_inputs=include_inputs, engine=engine, missing="marginalize", progress=progress
-    )
-    out = np.asarray(H @ np.eye(H.shape[0]))
-    return (out + out.T) / 2
+    options: Any = {"space": space, "include_inputs": include_inputs, "engine": engine, "progress": progress}
+    return operator(circuit, rows, missing="marginalize", **options).matrix()
 
 
 # ---- trees --------------------------------------------------------------------------------------------------------------
