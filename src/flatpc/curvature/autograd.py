@@ -56,7 +56,12 @@ class Autograd:
         if not total.requires_grad:
             return torch.zeros(self.layout.size, dtype=torch.float64, device=self.net.device)
         found = torch.autograd.grad(
-            total, list(leaves.values()), retain_graph=keep or retain, create_graph=keep, allow_unused=True, materialize_grads=True
+            total,
+            list(leaves.values()),
+            retain_graph=keep or retain,
+            create_graph=keep,
+            allow_unused=True,
+            materialize_grads=True,
         )
         return torch.cat([g.reshape(-1) for g in found]) * self._exists
 

@@ -99,7 +99,7 @@ class Passes:
     @property
     def values(self) -> Array:
         """The parameters that the evaluator has now, which are those of its circuit only until it is trained."""
-        return self._index.collect(self.evaluator.weights[None], self.evaluator.inputs[None])[0]
+        return np.ravel(self._index.collect(self.evaluator.weights[None], self.evaluator.inputs[None]))
 
     def autograd(self) -> Autograd:
         """Derivatives by torch, for rows that the linear domain can't hold, at the parameters that the evaluator has now."""
@@ -152,7 +152,7 @@ class Passes:
         count = np.where(np.isneginf(log_prob) | unsettled, 0.0, asked)
         flow = count if shared else (count != 0).astype(np.float64)
         rows_of = plan.batch.at[:, columns.ADJOINT_ROWS]
-        ptr, item = passes.cut(*self._order, rows_of, self._cost, self.evaluator.n_threads)
+        ptr, item = passes.cut(self._order[0], self._order[1], rows_of, self._cost, self.evaluator.n_threads)
         block = Block(plan, asked, count, flow, ptr, item, shared, where, unsettled, X)
         nowhere = self._none[None]
         self._descend(block, nowhere, self._a[None], self._a[None], own.SHARED_DIRECTION, self._marks, second=False)
@@ -171,7 +171,9 @@ class Passes:
     def _move(self, block: Block, dW: Any, dT: Array, space: int, marks: Any) -> None:
         """Fill tangents of values and of adjoints, in all directions."""
         e, size = self.evaluator, self._place(block.plan, block.shared)
-        self._vt, self._at = (_grown(t.reshape(-1), len(dW) * size)[: len(dW) * size].reshape(-1, size) for t in (self._vt, self._at))
+        self._vt, self._at = (
+            _grown(t.reshape(-1), len(dW) * size)[: len(dW) * size].reshape(-1, size) for t in (self._vt, self._at)
+        )
         run(
             passes.rise, e.n_threads,
             self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, e.inputs, dT, self._mask,
@@ -204,7 +206,7 @@ class Passes:
     def gradient(self, block: Block) -> Array:
         """Σ ∂ log p / ∂θ over a shared block."""
         found = self._gathered(block, gather.FIRST, own.SHARED_DIRECTION, self._marks)
-        return self._complete(block, found, None)[0]
+        return np.ravel(self._complete(block, found, None))
 
     def directions_at_once(self, block: Block) -> int:
         """How many directions `products` takes within the evaluator's memory."""
@@ -212,7 +214,7 @@ class Passes:
         numbers = self._place(block.plan, block.shared)
         each = size * 2 * (numbers + self.program.n_weights) + 16 * self.program.n_inputs
         left = self.evaluator.memory - size * (block.plan.n_values + numbers)
-        return max(1, min(MOST_DIRECTIONS, left // each))
+        return int(max(1, min(MOST_DIRECTIONS, left // each)))
 
     def products(self, block: Block, directions: Array, first: int = 0) -> Array:
         """`[D, P]`: H·v over a shared block for each of `directions [D, P]`; right from entry `first` on, if not all is wanted.
@@ -252,7 +254,7 @@ class Passes:
 
     def diagonal(self, block: Block, space: str) -> Array:
         """Σ over the rows of an unshared block of the Hessian's diagonal."""
-        return self._gathered(block, gather.DIAGONAL, CODES[space], self._marks)[0]
+        return np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
 
     def penalty(self, block: Block, space: str) -> tuple[float, Array]:
         """Σ of the negated trace over an unshared block, and ∂/∂θ of it: each row's Hessian times a direction of its own."""

@@ -33,7 +33,7 @@ class Penalty:
 
     value: float
     gradient: dict[int, Array]
-    """Node -> ∂R/∂θ if the space is "weights", its part along the simplex if that is "simplex", otherwise ∂R/∂z with θ = softmax(z)
+    """Node -> ∂R/∂θ if the space is "weights", its part along the simplex if it is "simplex", otherwise ∂R/∂z with θ = softmax(z)
     for every unit."""
 
 
@@ -83,6 +83,7 @@ def penalty_of_rows(
     The gradient is a vector in the order of `passes.layout`; `passes.layout.arrays` makes a dict of it. `row_weights [len(rows)]`
     count rows more or less than once. Parameters must not be tied: `passes.layout.refuse_ties("trace")`.
     """
+    check_space(space, PENALTY_SPACES)
     value, gradient = 0.0, np.zeros(passes.layout.size)
     for block in passes.blocks(evidence, rows, row_weights, shared=False):
         more, more_gradient = passes.penalty(block, space)

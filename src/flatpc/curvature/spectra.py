@@ -160,7 +160,7 @@ def spectral_density(
 def _quadratures(A: LinearOperator, starts: Array, steps: int) -> tuple[Array, Array]:
     """Nodes and weights `[starts, steps]` from Lanczos with full reorthogonalisation, all starts in step with each other.
 
-    Each has a basis and a matrix of its own; only products with A are taken together. One that ends early has NaN and 0 from there.
+    Each has a basis and a matrix of its own; only products with A are taken together. One may end early: NaN and 0 follow.
     """
     runs = [_Lanczos(start, steps) for start in starts]
     going = runs

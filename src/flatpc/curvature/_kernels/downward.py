@@ -126,7 +126,11 @@ def _add_sums(to, at, S, source, X, x, factor, position, k, ko):
 def _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
-    where, where_other, where_whole = B.share[0, P.steps[s, SCOPE]], B.share[0, P.steps[other, SCOPE]], B.share[0, P.steps[p, SCOPE]]
+    where, where_other, where_whole = (
+        B.share[0, P.steps[s, SCOPE]],
+        B.share[0, P.steps[other, SCOPE]],
+        B.share[0, P.steps[p, SCOPE]],
+    )
     representative = B.share[1, P.steps[p, SCOPE]]
     still = marks[other] & STILL != 0
     start, end = (0, B.at[p, ADJOINT_ROWS]) if shared else (lo, hi)
