@@ -57,6 +57,11 @@ class Layout:
         """Length of the vector."""
         return sum(rows * columns for rows, columns in self.shapes.values())
 
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each node's part of the vector starts, and at last where the vector ends."""
+        return np.cumsum([0] + [rows * columns for rows, columns in self.shapes.values()])
+
     def vector(self, arrays: Mapping[int, Any]) -> Array:
         """Arrays by node as one vector; a node left out is zero."""
         parts = [
@@ -66,11 +71,8 @@ class Layout:
 
     def arrays(self, vector: Array) -> dict[int, Array]:
         """A vector as arrays by node."""
-        ends = np.cumsum([rows * columns for rows, columns in self.shapes.values()])
-        return {
-            i: vector[end - shape[0] * shape[1] : end].reshape(shape)
-            for (i, shape), end in zip(self.shapes.items(), ends, strict=True)
-        }
+        parts = zip(self.shapes.items(), self.starts[:-1], self.starts[1:], strict=True)
+        return {i: vector[start:end].reshape(shape) for (i, shape), start, end in parts}
 
     @cached_property
     def values(self) -> Array:

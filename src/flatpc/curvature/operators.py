@@ -108,8 +108,11 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         """
         with self.bar("Columns of the Hessian", self.shape[0]):
             H = self._source.matrix(self._count)
-        values = self.layout.values
-        H = spaces.product_in(self.space, self.layout, values, lambda: self.gradient, lambda v: v @ H, np.eye(len(H)))
+        if self.space != "weights":
+            layout, values = self.layout, self.layout.values
+            # What the change of space makes of H times unit vectors is what it makes of H, from one side.
+            one_side = spaces.gradient_in(self.space, layout, values, H).T
+            H = spaces.product_in(self.space, layout, values, lambda: self.gradient, lambda _: one_side, np.eye(len(H)))
         return np.asarray((H + H.T) / 2)
 
     def _count(self, n: int) -> None:
@@ -176,12 +179,11 @@ class _Native:
     def matrix(self, count: Count) -> Array:
         layout = self._passes.layout
         out = np.zeros((layout.size, layout.size))
-        starts = np.cumsum([0] + [rows * columns for rows, columns in layout.shapes.values()])
         for b, block in enumerate(self._blocks()):
             n = self._passes.directions_at_once(block)
             for start in range(0, layout.size, n):
                 unit = np.eye(min(n, layout.size - start), layout.size, start)
-                first = int(starts[np.searchsorted(starts, start, "right") - 1])
+                first = int(layout.starts[np.searchsorted(layout.starts, start, "right") - 1])
                 found = self._passes.products(block, unit, first)[:, first:]
                 out[start : start + n, first:] += found
                 if b == 0:

@@ -80,7 +80,7 @@ class Passes:
         one_thread = evaluator.n_threads == 1
         self._order = (np.array([0, len(order)]), order) if one_thread else (self.program.task_ptr, self.program.task)
         self._none: Any = np.empty(0, evaluator.dtype)
-        self._a = self._none
+        self._a = self._tangents = self._none
         self._vt = self._at = self._none[None]
 
     def _owners(self) -> Ints:
@@ -171,9 +171,8 @@ class Passes:
     def _move(self, block: Block, dW: Any, dT: Array, space: int, marks: Any) -> None:
         """Fill tangents of values and of adjoints, in all directions."""
         e, size = self.evaluator, self._place(block.plan, block.shared)
-        self._vt, self._at = (
-            _grown(t.reshape(-1), len(dW) * size)[: len(dW) * size].reshape(-1, size) for t in (self._vt, self._at)
-        )
+        self._tangents = _grown(self._tangents, 2 * len(dW) * size)
+        self._vt, self._at = self._tangents[: 2 * len(dW) * size].reshape(2, len(dW), size)
         run(
             passes.rise, e.n_threads,
             self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, e.inputs, dT, self._mask,
@@ -219,11 +218,11 @@ class Passes:
     def products(self, block: Block, directions: Array, first: int = 0) -> Array:
         """`[D, P]`: H·v over a shared block for each of `directions [D, P]`; right from entry `first` on, if not all is wanted.
 
-        One pass up and one down for all of them. Steps that no direction moves, and those above which nothing is wanted, are
+        One pass up and one down for all of them. Steps that no direction moves, and those below which nothing is wanted, are
         left out, so that columns of the Hessian cost less than products with vectors that have no zeros.
         """
-        starts = np.cumsum([0] + [rows * columns for rows, columns in self.layout.shapes.values()])
-        moves = np.logical_or.reduceat((directions != 0).any(axis=0), starts[:-1]) if len(starts) > 1 else np.zeros(0, bool)
+        starts = self.layout.starts
+        moves = np.logical_or.reduceat((directions != 0).any(axis=0), starts[:-1])
         # Steps without parameters have the owner -1, which is the entry added at the end.
         marks = self._mark(np.append(moves, False)[self._owner], np.append(starts[1:] > first, False)[self._owner])
         dW, dT = self._index.spread(directions, self.evaluator.dtype)
@@ -233,12 +232,14 @@ class Passes:
 
     def _complete(self, block: Block, found: Array, directions: Array | None) -> Array:
         """Add, by autograd, what the linear domain can't hold; if numbers left its range altogether, do all rows so."""
+        finite = np.asarray(np.isfinite(found).all(axis=1))
+        if finite.all() and not block.unsettled.any():
+            return found
+        autograd = self.autograd()
         for d, row in enumerate(found):
-            finite = np.isfinite(row).all()
-            left = block.unsettled if finite else np.ones_like(block.unsettled)
-            if left.any():
-                more = self.autograd().product(block.X[left], None if directions is None else directions[d], block.asked[left])
-                found[d] = row + more if finite else more
+            left = block.unsettled if finite[d] else np.ones_like(block.unsettled)
+            more = autograd.product(block.X[left], None if directions is None else directions[d], block.asked[left])
+            found[d] = row + more if finite[d] else more
         return found
 
     def squares(self, block: Block, space: str) -> Array:
