@@ -62,14 +62,14 @@ def against_passes() -> None:
     print(
         f"{'':<8}{'rows':>6}{'trace / flows row by row':>27}{'H·v / gradient':>17}{'∇penalty / gradient row by row':>33}", end=""
     )
-    print(f"{'... / shared gradient':>24}{'of that bound by sharing':>27}")
+    print(f"{'... / shared gradient':>24}{'rows per sub-row':>19}")
     for name, n in BATCHES.items():
         trace, product, penalty, over_shared, bound = _over_passes(*_fitted(name), np.arange(n))
-        print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}{over_shared:>24.2f}{bound:>27.2f}")
+        print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}{over_shared:>24.2f}{bound:>19.2f}")
     print(f"{'at most':<14}{1.25:>27.2f}{3:>17.2f}{3:>33.2f}")
     print(
-        "A penalty adds up squares, which rows don't share: its passes run row by row, where a gradient's run once per distinct\n"
-        "sub-row. The last column is how many times more rows than sub-rows that is, weighted by the weights below.\n"
+        "A penalty adds up squares, which rows don't share: its passes run once per distinct row, where a gradient's run once per\n"
+        "distinct sub-row. The last column is how many of the one there are for one of the other, weighted by weights.\n"
     )
 
 
