@@ -68,8 +68,8 @@ def against_passes() -> None:
         print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}{over_shared:>24.2f}{bound:>19.2f}")
     print(f"{'at most':<14}{1.25:>27.2f}{3:>17.2f}{3:>33.2f}")
     print(
-        "A penalty adds up squares, which rows don't share: its passes run once per distinct row, a gradient's once per distinct\n"
-        "sub-row. The last column is how many of the one there are for one of the other, weighted by weights.\n"
+        "A penalty adds up squares, which rows don't share: its passes run once per distinct row, a gradient's once per\n"
+        "distinct sub-row. The last column is how many of the one there are for one of the other, weighted by weights.\n"
     )
 
 
