@@ -17,6 +17,7 @@ import flatpc as fp
 from benchmarks import binary_data
 from benchmarks.clock import best
 from flatpc.curvature.passes import Passes
+from flatpc.engine._kernels import columns
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.engine.torch_circuit import TorchCircuit
@@ -24,6 +25,8 @@ from flatpc.engine.torch_circuit import TorchCircuit
 Array = NDArray[np.float64]
 N_LATENTS = 100
 BATCHES = {"nltcs": 1000, "plants": 1000, "dna": 200}
+MOST_COLUMNS = 2000
+"""Of a Hessian that is computed for its time alone."""
 
 
 def main() -> None:
@@ -33,6 +36,7 @@ def main() -> None:
     against_passes()
     against_vmap()
     against_autograd()
+    against_single_columns()
     einsum_network()
     spectrum()
 
@@ -55,14 +59,21 @@ def against_passes() -> None:
     print(f"HCLT, {N_LATENTS} latents, fitted; ratios of times")
     if not _data_is_there():
         return
-    print(f"{'':<8}{'rows':>6}{'trace / flows row by row':>27}{'H·v / gradient':>17}{'∇penalty / gradient row by row':>33}")
+    print(
+        f"{'':<8}{'rows':>6}{'trace / flows row by row':>27}{'H·v / gradient':>17}{'∇penalty / gradient row by row':>33}", end=""
+    )
+    print(f"{'... / shared gradient':>24}{'rows per sub-row':>19}")
     for name, n in BATCHES.items():
-        trace, product, penalty = _over_passes(*_fitted(name), np.arange(n))
-        print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}")
-    print(f"{'at most':<14}{1.25:>27.2f}{3:>17.2f}{3:>33.2f}\n")
+        trace, product, penalty, over_shared, bound = _over_passes(*_fitted(name), np.arange(n))
+        print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}{over_shared:>24.2f}{bound:>19.2f}")
+    print(f"{'at most':<14}{1.25:>27.2f}{3:>17.2f}{3:>33.2f}")
+    print(
+        "A penalty adds up squares, which rows don't share: its passes run once per distinct row, a gradient's once per\n"
+        "distinct sub-row. The last column is how many of the one there are for one of the other, weighted by weights.\n"
+    )
 
 
-def _over_passes(circuit: fp.Circuit, X: Array, rows: NDArray[np.int64]) -> tuple[float, float, float]:
+def _over_passes(circuit: fp.Circuit, X: Array, rows: NDArray[np.int64]) -> tuple[float, ...]:
     evaluator = Evaluator(circuit)
     passes = Passes(evaluator, leaves=False)
     shared, separate = Evidence(evaluator.program, X), Evidence(evaluator.program, X, share=False)
@@ -77,7 +88,21 @@ def _over_passes(circuit: fp.Circuit, X: Array, rows: NDArray[np.int64]) -> tupl
     plain, penalty = best(
         lambda: evaluator.statistics(separate, rows), lambda: fp.curvature.penalty_of_rows(passes, separate, rows)
     )
-    return trace / flows, product / gradient, penalty / plain
+    # Discrete data: what rows have in common is done once, as far as squares allow.
+    plain_shared, penalty_shared = best(
+        lambda: evaluator.statistics(shared, rows), lambda: fp.curvature.penalty_of_rows(passes, shared, rows)
+    )
+    return trace / flows, product / gradient, penalty / plain, penalty_shared / plain_shared, _rows_per_sub_row(shared, rows)
+
+
+def _rows_per_sub_row(evidence: Evidence, rows: NDArray[np.int64]) -> float:
+    """Distinct rows over distinct sub-rows of dense sums, each sum as often as it has weights."""
+    plan, steps = evidence.plan(rows), evidence.program.structure.steps
+    dense = steps[:, columns.KIND] == columns.DENSE_SUM
+    below = evidence.program.structure.child[steps[dense, columns.CHILD]]
+    weights = steps[dense, columns.WIDTH] * steps[below, columns.WIDTH]
+    sub_rows = plan.batch.at[dense, columns.ROWS]
+    return float(plan.batch.at[-1, columns.ROWS] * weights.sum() / (weights * sub_rows).sum())
 
 
 def _flows(evaluator: Evaluator, evidence: Evidence, rows: NDArray[np.int64]) -> None:
@@ -148,10 +173,43 @@ def against_autograd() -> None:
     print()
 
 
+def _einsum_network() -> tuple[fp.Circuit, Array]:
+    X = fp.data.manifold("two_moons", 500, seed=0)
+    circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=5, n_sums=10, n_inputs=10, family="gaussian")
+    return circuit.randomize(0, X=X), X
+
+
+def against_single_columns() -> None:
+    """The full Hessian, and products with dense vectors, several at a time over one by one."""
+    noise = np.random.default_rng(0)
+    cases = {
+        "Einsum Network, 500 rows": _einsum_network(),
+        "RAT-SPN, 8 variables, 50 rows": (fp.structures.rat_spn(8, 3, 2, 4, 4), noise.standard_normal((50, 8))),
+    }
+    if binary_data.folder() is not None:
+        X = binary_data.train_rows("nltcs")[:1000]
+        cases["HCLT, 8 latents, nltcs, 1000 rows"] = fp.structures.hclt(X, n_latents=8), X
+        cases[f"HCLT, {N_LATENTS} latents, nltcs, 1000 rows"] = fp.structures.hclt(X, n_latents=N_LATENTS), X
+    print("Columns of the Hessian, and products with 16 dense vectors: times one by one over times several in a pass")
+    print(f"{'':<36}{'weights':>9}{'columns':>10}{'products':>10}{'ms a column':>13}")
+    for name, (circuit, X) in cases.items():
+        H = fp.curvature.operator(circuit, X)
+        n = H.shape[0]
+        V = noise.standard_normal((n, 16))
+        single, several = best(lambda H=H, V=V: [H @ v for v in V.T], lambda H=H, V=V: H @ V)
+        products = single / several
+        if n > MOST_COLUMNS:
+            print(f"{name:<36}{n:>9,}{'':>10}{products:>10.2f}")
+            continue
+        unit = np.eye(n)
+        single, several = best(lambda H=H, unit=unit: [H @ v for v in unit], H.matrix)
+        print(f"{name:<36}{n:>9,}{single / several:>10.2f}{products:>10.2f}{1e3 * several / n:>13.3f}")
+    print()
+
+
 def einsum_network() -> None:
     """The full Hessian of the paper's model."""
-    X = fp.data.manifold("two_moons", 500, seed=0)
-    circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=5, n_sums=10, n_inputs=10, family="gaussian").randomize(0, X=X)
+    circuit, X = _einsum_network()
     before = time.perf_counter()
     H = fp.curvature.hessian(circuit, X)
     print(f"Einsum Network, {len(H)} weights, {len(X)} rows: full Hessian in {time.perf_counter() - before:.1f} s\n")

@@ -81,8 +81,27 @@ class Oracle:
             out.append(torch.autograd.grad(value, leaf, create_graph=True)[0])
         return torch.stack(out)
 
+    def projection(self):
+        """`[P, P]`: on directions that keep every unit's weights normalised, built unit by unit."""
+        P, start = np.zeros((self.size, self.size)), 0
+        for _, (units, columns) in self.parts:
+            for unit in range(units):
+                at = start + unit * columns + np.flatnonzero(self.exists[start + unit * columns : start + (unit + 1) * columns])
+                P[np.ix_(at, at)] = np.eye(len(at)) - 1 / len(at)
+            start += units * columns
+        return torch.tensor(P)
+
     def penalty(self, space):
-        """The penalty's value and its gradient, in the space's own coordinates."""
+        """The penalty's value and its gradient, in the space's own coordinates.
+
+        On the simplex a point is θ + Π u, so that derivatives are taken in u.
+        """
+        if space == "simplex":
+            u = torch.zeros(self.size, dtype=torch.float64, requires_grad=True)
+            P = self.projection()
+            g = self.row_gradients(False, self.theta + P @ u)
+            total = ((g @ P) ** 2).sum() + 0 * u.sum()
+            return float(total.detach()), torch.autograd.grad(total, u)[0].numpy()
         logits = space != "weights"
         leaf = (self.logits() if logits else self.theta).clone().requires_grad_()
         g = self.row_gradients(logits, leaf)

@@ -51,8 +51,49 @@ def test_product(problem, inputs, space, engine):
     assert abs(operator @ v - H @ v).max(initial=0.0) <= TOLERANCE * scale * max(1, len(H))
 
 
+@settings(max_examples=30, deadline=None)
+@given(problems(), st.booleans(), st.sampled_from(["weights", "logits", "simplex"]), st.integers(1, 5))
+def test_several_products_at_once(problem, inputs, space, n):
+    """Are those one by one, whether directions move everything, one parameter, or nothing; and columns are the matrix."""
+    circuit, X = problem
+    operator = fp.curvature.operator(circuit, X, space=space, include_inputs=inputs, missing="marginalize")
+    size = operator.shape[0]
+    directions = np.random.default_rng(n).standard_normal((size, n))
+    directions[:, 0] = 0.0
+    if size:
+        directions[:, -1] = np.eye(size)[n % size]
+    H, scale = _reference(circuit, X, inputs, space)
+    tolerance = TOLERANCE * scale * max(1, size)
+    one_by_one = [operator @ direction for direction in directions.T]
+    assert abs(operator @ directions - np.stack(one_by_one, axis=1)).max(initial=0.0) <= 1e-12 * scale * max(1, size)
+    assert abs(operator @ directions - H @ directions).max(initial=0.0) <= tolerance
+    matrix = operator.matrix()
+    assert np.array_equal(matrix, matrix.T)
+    assert abs(matrix - H).max(initial=0.0) <= tolerance
+
+
+def test_products_of_blocks_of_rows_and_of_directions():
+    """Little memory: several blocks of rows, one direction at a time."""
+    from flatpc.curvature.operators import HessianOperator, _Native
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+
+    X = np.random.default_rng(0).standard_normal((12, 4))
+    circuit = fp.structures.rat_spn(4, depth=2, n_repetitions=2, n_sums=3, n_inputs=2, family="gaussian")
+    expected = fp.curvature.operator(circuit, X)
+    source = _Native(Layout(circuit), X)
+    source._passes = Passes(Evaluator(circuit, memory=1 << 13), leaves=False)
+    (*several,) = source._blocks()
+    assert len(several) > 1
+    assert [source._passes.directions_at_once(block) for block in several] == [1] * len(several)
+    found = HessianOperator(Layout(circuit), source, "weights", len(X), False)
+    directions = np.random.default_rng(0).standard_normal((expected.shape[0], 5))
+    assert_close(found @ directions, expected @ directions, 1e-13)
+    assert_close(found.matrix(), expected.matrix(), 1e-13)
+
+
 @settings(max_examples=40, deadline=None)
-@given(problems(max_rows=3, **UNTIED), st.booleans(), st.sampled_from(["weights", "logits", "logit-gradient"]))
+@given(problems(max_rows=3, **UNTIED), st.booleans(), st.sampled_from(["weights", "logits", "simplex", "logit-gradient"]))
 def test_penalty(problem, inputs, space):
     circuit, X = problem
     X = np.concatenate([X, X[:1]])  # equal rows are done once, and count twice
@@ -73,6 +114,7 @@ def test_regular_structures(family):
     circuits = [fp.structures.rat_spn(6, depth=2, n_repetitions=3, n_sums=4, n_inputs=3, family=family)]
     if family == "bernoulli":
         circuits.append(fp.structures.hclt(X, n_latents=17))
+    assert_close(fp.curvature.operator(circuits[0], X[:2]).matrix(), Oracle(circuits[0], X[:2]).hessian(), 1e-11)
     for circuit in circuits:
         oracle = Oracle(circuit, X)
         g = oracle.row_gradients().detach().numpy()
@@ -80,10 +122,11 @@ def test_regular_structures(family):
         v = rng.standard_normal(oracle.size)
         a = fp.curvature.operator(circuit, X) @ v
         assert_close(a, fp.curvature.operator(circuit, X, engine="torch") @ v, 1e-11)
-        found = fp.curvature.penalty(circuit, X)
-        value, gradient = oracle.penalty("weights")
-        assert found.value == pytest.approx(value, rel=1e-12)
-        assert_close(Layout(circuit).vector(found.gradient), gradient, 1e-11)
+        for space in ("weights", "simplex"):
+            found = fp.curvature.penalty(circuit, X, space=space)
+            value, gradient = oracle.penalty(space)
+            assert found.value == pytest.approx(value, rel=1e-12)
+            assert_close(Layout(circuit).vector(found.gradient), gradient, 1e-11)
 
 
 def _reference(circuit, X, inputs, space):
@@ -131,6 +174,10 @@ def test_rows_that_the_linear_domain_cannot_hold():
     found = fp.curvature.penalty(circuit, X)
     assert found.value == pytest.approx(20.0, rel=1e-9)
     assert_close(found.gradient[3], [[-4 - 4 - 128, -4 - 4]], 1e-9)
+    # On the simplex R = (p_1 - p_2)² / 2s²: 0 at the first two rows and 8 at the third, where -2 R p / s = (-64, 0).
+    found = fp.curvature.penalty(circuit, X, space="simplex")
+    assert found.value == pytest.approx(8.0, rel=1e-9)
+    assert_close(found.gradient[3], [[-32.0, 32.0]], 1e-9)
 
 
 def test_an_impossible_row_adds_nothing():
@@ -218,8 +265,8 @@ def test_threads_change_nothing():
         passes = Passes(Evaluator(circuit, n_threads=n_threads))
         evidence = Evidence(passes.program, X)
         (block,) = passes.blocks(evidence, np.arange(300), None, shared=True)
-        product = passes.product(block, np.linspace(-1, 1, passes.layout.size))
-        found.append([product, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
+        products = passes.products(block, np.linspace(-1, 1, 3 * passes.layout.size).reshape(3, -1))
+        found.append([products, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
     for one, three in zip(*found, strict=True):
         assert np.array_equal(one, three)
 
@@ -269,12 +316,41 @@ def test_the_identity_is_false_for_tied_parameters():
     assert abs(np.diag(oracle.hessian()) + (g**2).sum(axis=0)).max() > 0.1
 
 
+QUESTIONS = {
+    "trace": fp.curvature.trace,
+    "breakdown": fp.curvature.breakdown,
+    "diagonal": fp.curvature.diagonal,
+    "hessian": fp.curvature.hessian,
+    "likelihood_hessian": lambda circuit, X, **options: fp.curvature.likelihood_hessian(circuit, X[0], **options),
+    "operator": fp.curvature.operator,
+    "penalty": fp.curvature.penalty,
+    "eigenvalues": lambda circuit, X, **options: fp.curvature.eigenvalues(circuit, X, k=2, **options),
+    "spectral_density": lambda circuit, X, **options: fp.curvature.spectral_density(
+        circuit, X, n_vectors=2, n_steps=3, **options
+    ),
+    "landscape": lambda circuit, X, **options: fp.curvature.landscape(circuit, X, dimensions=1, n_steps=3, **options),
+}
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_in_every_space(question, inputs):
+    """What it answers is tested elsewhere. A landscape says why it isn't drawn on the simplex."""
+    X = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(float)
+    circuit = fp.structures.hclt(X, n_latents=2)
+    ask = QUESTIONS[question]
+    for space in ("weights", "logits", "simplex"):
+        if (question, space) == ("landscape", "simplex"):
+            with pytest.raises(OptionError, match="keep every unit's weights normalised already"):
+                ask(circuit, X, space=space, include_inputs=inputs)
+        else:
+            ask(circuit, X, space=space, include_inputs=inputs)
+    with pytest.raises(OptionError, match="space='angles'"):
+        ask(circuit, X, space="angles", include_inputs=inputs)
+
+
 def test_options_are_checked():
     circuit, X = _outliers()
-    with pytest.raises(OptionError, match="space='angles'"):
-        fp.curvature.trace(circuit, X, space="angles")
-    with pytest.raises(OptionError, match="space='simplex'"):
-        fp.curvature.penalty(circuit, X, space="simplex")
     with pytest.raises(OptionError, match="engine='jax'"):
         fp.curvature.operator(circuit, X, engine="jax")
     with pytest.raises(MissingValueError):

@@ -121,6 +121,26 @@ def test_second_derivatives_of_the_likelihood_of_a_dag():
     assert_close(fp.curvature.likelihood_hessian(circuit, X[0]), expected, 1e-9)
 
 
+@pytest.mark.parametrize("inputs", [False, True])
+@pytest.mark.parametrize("space", ["weights", "logits", "simplex"])
+def test_second_derivatives_of_the_likelihood_in_every_space(space, inputs):
+    import torch
+
+    X = np.array([[0.0, 1, 1]])
+    circuit = fp.structures.hmm(3, 2, family="bernoulli")
+    oracle = Oracle(circuit, X, inputs)
+    start = oracle.logits() if space == "logits" else oracle.theta
+
+    def likelihood(t):
+        return oracle.log_prob(oracle.softmax(t) if space == "logits" else t).exp().sum()
+
+    expected = torch.autograd.functional.hessian(likelihood, start).numpy()
+    if space == "simplex":
+        expected = oracle.projection().numpy() @ expected @ oracle.projection().numpy()
+    found = fp.curvature.likelihood_hessian(circuit, X[0], space=space, include_inputs=inputs)
+    assert abs(found - expected).max() <= 1e-9 * float(oracle.log_prob(oracle.theta).exp().detach())
+
+
 def test_flow_lemma():
     """F_n = Σ over sum parents' edges θ p_n/p_m F_m, plus product parents' F_m; an edge's flow is θ ∂ log p/∂θ."""
     X = np.array([[0.0, 1, 1, 0]])

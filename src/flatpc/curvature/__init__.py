@@ -11,7 +11,8 @@
 | `penalty(circuit, X)` | the trace summed over rows, and its gradient; `penalty_of_rows` inside a training loop |
 | `landscape(circuit, X)` | the loss along one or two directions |
 
-All take `space=`: `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`.
+All that take a circuit have `space=`, `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`; a landscape is
+drawn in `"logits"` (default) or `"weights"`, and says why not on the `"simplex"`.
 """
 
 from flatpc.curvature.hessians import hessian, likelihood_hessian

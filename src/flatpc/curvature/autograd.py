@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Categorical
+from flatpc.circuit.families import Bernoulli, Categorical, Statistics
 from flatpc.circuit.nodes import Input
 from flatpc.curvature.layout import Layout, table_of
+from flatpc.engine import torch_inputs
 from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.torch_layers import InputLayer, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,15 +45,24 @@ class Autograd:
             yield torch.tensor(X[start : start + _ROWS_AT_A_TIME], device=self.net.device)
 
     def _log_prob(self, X: Tensor, leaves: dict[int, Tensor]) -> Tensor:
-        nodes = self.layout.circuit.nodes
-        parameters: dict[int, Any] = {i: {"p": p} if isinstance(nodes[i], Input) else p for i, p in leaves.items()}
-        log_prob = self.net.log_prob(X, parameters)
+        log_prob = self.net.log_prob(X, self._by_node(leaves))
         return torch.where(torch.isneginf(log_prob), 0.0, log_prob)
 
-    def _gradient(self, total: Tensor, leaves: dict[int, Tensor], *, keep: bool = False) -> Tensor:
+    def _by_node(self, leaves: dict[int, Tensor]) -> dict[int, Any]:
+        nodes = self.layout.circuit.nodes
+        return {i: {"p": p} if isinstance(nodes[i], Input) else p for i, p in leaves.items()}
+
+    def _gradient(self, total: Tensor, leaves: dict[int, Tensor], *, keep: bool = False, retain: bool = False) -> Tensor:
         if not total.requires_grad:
             return torch.zeros(self.layout.size, dtype=torch.float64, device=self.net.device)
-        found = torch.autograd.grad(total, list(leaves.values()), create_graph=keep, allow_unused=True, materialize_grads=True)
+        found = torch.autograd.grad(
+            total,
+            list(leaves.values()),
+            retain_graph=keep or retain,
+            create_graph=keep,
+            allow_unused=True,
+            materialize_grads=True,
+        )
         return torch.cat([g.reshape(-1) for g in found]) * self._exists
 
     def gradient(self, X: Array, weights: Array | None = None) -> Array:
@@ -80,27 +91,64 @@ class Autograd:
             out[r] = self.gradient(X[r : r + 1])
         return out
 
-    def penalty(self, X: Array, space: str, weights: Array | None = None) -> tuple[float, Array]:
-        """Σ over rows of the negated trace in `space`, and its gradient in θ, row by row."""
+    def penalty(self, X: Array, space: str, weights: Array | None = None) -> tuple[float, Array, dict[int, Statistics]]:
+        """Σ over rows of the negated trace in `space`, and its gradient: in θ, and in the inputs, row by row.
+
+        The latter, unless inputs are among the θ, as sufficient statistics of each owner: weighted not by flow, v · ∂ log p/∂v
+        with v an input's value, but by v · ∂R/∂v, what flow changes by.
+        """
         value, gradient = 0.0, np.zeros(self.layout.size)
+        statistics: dict[int, Statistics] = {}
         for r in range(len(X)):
-            leaves = self._leaves()
-            g = self._gradient(
-                self._log_prob(torch.tensor(X[r : r + 1], device=self.net.device), leaves).sum(), leaves, keep=True
-            )
+            leaves, row = self._leaves(), torch.tensor(X[r : r + 1], device=self.net.device)
+            log_prob, inputs = self._from_inputs(row, leaves)
             theta = torch.cat([p.reshape(-1) for p in leaves.values()])
-            count = 1.0 if weights is None else float(weights[r])
-            total = count * self._negated_trace(g, theta, space).sum()
+            each = self._negated_trace(self._gradient(log_prob, leaves, keep=True), theta, space)
+            total = (1.0 if weights is None else float(weights[r])) * each.sum()
             value += float(total.detach())
-            gradient += _numpy(self._gradient(total, leaves).detach())
-        return value, gradient
+            gradient += _numpy(self._gradient(total, leaves, retain=True))
+            if total.requires_grad and inputs:
+                self._add_statistics(statistics, row, total, inputs)
+        return value, gradient, statistics
+
+    def _from_inputs(self, row: Tensor, leaves: dict[int, Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
+        """Log p of one row with a scale for every unit, and the values of layers of inputs, which it can be differentiated by."""
+        inputs: dict[int, Tensor] = {}
+
+        def follow(state: State) -> None:
+            at = len(state.v) - 1
+            if isinstance(self.net.layers[at], InputLayer) and not self.layout.include_inputs:
+                inputs[at] = state.v[at].requires_grad_()
+
+        given = {**self.net.parameters, **self._by_node(leaves)}
+        log_prob = self.net.root(self.net.separate(row, self.net.stack(given, torch.float64), follow)).sum()
+        return torch.where(torch.isneginf(log_prob), 0.0, log_prob), inputs
+
+    def _add_statistics(self, to: dict[int, Statistics], row: Tensor, total: Tensor, inputs: dict[int, Tensor]) -> None:
+        found = torch.autograd.grad(total, list(inputs.values()), allow_unused=True, materialize_grads=True)
+        for (at, value), change in zip(inputs.items(), found, strict=True):
+            layer = self.net.layers[at]
+            assert isinstance(layer, InputLayer)
+            with torch.no_grad():
+                stacked = layer.stack(self.net.parameters)
+                each = torch_inputs.statistics(layer.family, stacked, layer.rows(row), value * change)
+            for n, owner in enumerate(layer.owners):
+                mine = {name: _numpy(array[n]) for name, array in each.items()}
+                to[owner] = {name: to[owner][name] + array for name, array in mine.items()} if owner in to else mine
 
     def _negated_trace(self, g: Tensor, theta: Tensor, space: str) -> Tensor:
         if space == "weights":
             return g * g
         row = torch.tensor(self.layout.row, device=self.net.device)
         units = int(row.max()) + 1 if len(row) else 0
-        d = theta * (g - torch.zeros(units, dtype=torch.float64, device=g.device).index_add(0, row, theta * g)[row])
+
+        def row_sums(vector: Tensor) -> Tensor:
+            return torch.zeros(units, dtype=torch.float64, device=g.device).index_add(0, row, vector)[row]
+
+        if space == "simplex":
+            mean = row_sums(g) / torch.tensor(self.layout.edges, device=g.device)
+            return (self._exists * (g - mean)) ** 2
+        d = theta * (g - row_sums(theta * g))
         return d * d + 2 * theta * d if space == "logits" else d * d
 
 

@@ -10,7 +10,8 @@ the two edges exclude each other. An edge excludes itself in this sense, p being
 
 For a circuit whose units have several parents the number of paths between two edges grows exponentially with depth, but no path
 has to be looked at: a Hessian-vector product is a few passes over the edges, so a column of the Hessian costs O(edges) and the
-whole O(edges · parameters), which is the order of its own size.
+whole O(edges · parameters), which is the order of its own size. Several columns go through one pass, each only through the nodes
+that its parameter moves, and down no further than to its own node: the rest is known by symmetry.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.operators import operator
+from flatpc.curvature.spaces import gradient_in
 from flatpc.engine.contract import get_engine
 from flatpc.errors import OptionError
 
@@ -62,8 +64,8 @@ def hessian(
     space
         `"weights"`, `"logits"` or `"simplex"`, as for `operator`.
     method
-        `"tree"`: the closed form, for tree-structured circuits, in weights. `"columns"`: Hessian-vector products. `"auto"`: the
-        closed form where it applies.
+        `"tree"`: the closed form, for tree-structured circuits, in weights. `"columns"`: Hessian-vector products, several in one
+        pass. `"auto"`: the closed form where it applies.
     engine
         Of the Hessian-vector products: `"numba"` or `"torch"`.
     """
@@ -82,17 +84,22 @@ def hessian(
     return _by_pairs(circuit, rows, engine, progress)
 
 
-def likelihood_hessian(circuit: Circuit, x: Any, *, missing: str = "raise") -> Array:
-    """`[P, P]`: the second derivatives of p(x) itself, not of its logarithm, at one row, in the weights.
+def likelihood_hessian(
+    circuit: Circuit, x: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
+) -> Array:
+    """`[P, P]`: the second derivatives of p(x) itself, not of its logarithm, at one row.
 
-    For a tree `∂²p/∂θ_i∂θ_j = p g_i g_j / F_q` for two edges that one induced tree can contain, and 0 for all others, the
-    diagonal included; for any circuit `∇²p = p (H + g gᵀ)`.
+    For a tree, in the weights, `∂²p/∂θ_i∂θ_j = p g_i g_j / F_q` for two edges that one induced tree can contain, and 0 for all
+    others, the diagonal included; for any circuit and in every space `∇²p = p (H + g gᵀ)`.
     """
+    check_space(space)
     rows = read_rows(circuit, np.asarray(x, np.float64)[None], missing)
     log_prob = float(get_engine().log_prob(circuit, rows)[0])
-    H = hessian(circuit, rows, missing="marginalize")
-    g = operator(circuit, rows, missing="marginalize").gradient
-    if circuit.is_tree and not circuit.has_tied_parameters:
+    options: Any = {"space": space, "include_inputs": include_inputs, "missing": "marginalize"}
+    H = hessian(circuit, rows, **options)
+    layout = Layout(circuit, include_inputs)
+    g = gradient_in(space, layout, layout.values, operator(circuit, rows, **options).gradient)
+    if space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters:
         # Exact zeros where no induced tree has both edges, rather than what is left of a difference.
         H = np.where(pairs_of(circuit).together, H, -np.outer(g, g))
     out: Array = np.exp(log_prob) * (H + np.outer(g, g))
@@ -100,11 +107,8 @@ def likelihood_hessian(circuit: Circuit, x: Any, *, missing: str = "raise") -> A
 
 
 def _by_columns(circuit: Circuit, rows: Array, space: str, include_inputs: bool, engine: str, progress: bool) -> Array:
-    H = operator(
-        circuit, rows, space=space, include_inputs=include_inputs, engine=engine, missing="marginalize", progress=progress
-    )
-    out = np.asarray(H @ np.eye(H.shape[0]))
-    return (out + out.T) / 2
+    options: Any = {"space": space, "include_inputs": include_inputs, "engine": engine, "progress": progress}
+    return operator(circuit, rows, missing="marginalize", **options).matrix()
 
 
 # ---- trees --------------------------------------------------------------------------------------------------------------

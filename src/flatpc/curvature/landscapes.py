@@ -44,7 +44,7 @@ class Landscape:
         return plot(self, kind, **options)
 
     def interactive(self) -> Any:
-        """A plotly figure that can be turned; needs the extra `flatpc[plots]`."""
+        """A plotly figure that can be turned."""
         from flatpc.curvature.plots import interactive
 
         return interactive(self)
@@ -88,9 +88,17 @@ def landscape(
         scaled as a whole. Or an array `[dimensions, P]`, for several circuits with the same structure to be seen along the
         same ones; it is filter-normalised.
     space
-        `"logits"`: straight lines in logits, which stay on the simplex. `"weights"`: straight lines in the weights; where one
-        falls below 0 it is clipped to 0, and each unit's weights are divided by their sum.
+        `"logits"`: straight lines in logits, which stay on the simplex. `"weights"`: straight lines in the weights, along
+        directions that keep every unit's weights normalised; where one falls below 0 it is clipped to 0, and each unit's weights
+        are divided by their sum.
+    include_inputs
+        Move the probabilities of Bernoulli and Categorical inputs too.
     """
+    if space == "simplex":
+        raise OptionError(
+            "space='simplex' has no landscape of its own: in 'weights', directions keep every unit's weights normalised already. "
+            "Choose 'weights' or 'logits'."
+        )
     check_space(space, LANDSCAPE_SPACES)
     if dimensions not in (1, 2):
         raise OptionError(f"dimensions={dimensions}; a landscape has 1 or 2.")

@@ -57,6 +57,11 @@ class Layout:
         """Length of the vector."""
         return sum(rows * columns for rows, columns in self.shapes.values())
 
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each node's part of the vector starts, and at last where the vector ends."""
+        return np.cumsum([0] + [rows * columns for rows, columns in self.shapes.values()])
+
     def vector(self, arrays: Mapping[int, Any]) -> Array:
         """Arrays by node as one vector; a node left out is zero."""
         parts = [
@@ -66,11 +71,8 @@ class Layout:
 
     def arrays(self, vector: Array) -> dict[int, Array]:
         """A vector as arrays by node."""
-        ends = np.cumsum([rows * columns for rows, columns in self.shapes.values()])
-        return {
-            i: vector[end - shape[0] * shape[1] : end].reshape(shape)
-            for (i, shape), end in zip(self.shapes.items(), ends, strict=True)
-        }
+        parts = zip(self.shapes.items(), self.starts[:-1], self.starts[1:], strict=True)
+        return {i: vector[start:end].reshape(shape) for (i, shape), start, end in parts}
 
     @cached_property
     def values(self) -> Array:
@@ -89,10 +91,19 @@ class Layout:
         columns = np.array([b for a, b in self.shapes.values() for _ in range(a)], np.int64)
         return np.repeat(np.arange(len(columns)), columns)
 
+    @cached_property
+    def _row_starts(self) -> Ints:
+        return np.flatnonzero(np.diff(self.row, prepend=-1))
+
     def row_sums(self, vector: Array) -> Array:
-        """For each entry the sum over its unit's entries."""
-        sums: Array = np.bincount(self.row, vector, minlength=1).astype(np.float64)
-        return sums[self.row]
+        """`[..., P]`: for each entry the sum over its unit's entries."""
+        sums: Array = np.add.reduceat(vector, self._row_starts, axis=-1)
+        return sums[..., self.row]
+
+    @cached_property
+    def edges(self) -> Array:
+        """For each entry how many edges its unit has, those that a mask removes left out."""
+        return self.row_sums(self.exists.astype(np.float64))
 
     @cached_property
     def tied(self) -> int | None:
@@ -152,31 +163,33 @@ class FlatIndex:
         self._layout, self._program = layout, program
 
     def _views(self, weights: Any, tables: Any) -> Iterator[tuple[slice, Any, Any]]:
-        """For each node its part of the vector, the same part of the flat arrays, and its mask if it has one."""
+        """For each node its part of the vectors, the same part of the flat arrays `[D, ...]`, and its mask if it has one."""
         start = 0
         for i, (rows, columns) in self._layout.shapes.items():
             node = self._layout.circuit.nodes[i]
             weighted = i in self._program.weight_blocks
             offset, shape = (self._program.weight_blocks if weighted else self._program.input_blocks)[i]
-            block = (weights if weighted else tables)[offset : offset + math.prod(shape)].reshape(shape)
+            flat = weights if weighted else tables
+            block = flat[:, offset : offset + math.prod(shape)].reshape(len(flat), *shape)
             if len(shape) == 1:
-                block = block[None]
+                block = block[:, None]
             elif not isinstance(node, Sum):  # a Mixture's and an Input's units run fastest
-                block = block[:, :rows].T
-            yield slice(start, start + rows * columns), block[:, :columns], node.mask if isinstance(node, Sum) else None
+                block = block[:, :, :rows].swapaxes(1, 2)
+            yield slice(start, start + rows * columns), block[:, :, :columns], node.mask if isinstance(node, Sum) else None
             start += rows * columns
 
-    def spread(self, vector: Array, dtype: Any = np.float64) -> tuple[Any, Array]:
-        """A vector as flat weights and flat tables, zero wherever there is no parameter."""
-        weights, tables = np.zeros(self._program.n_weights, dtype), np.zeros(self._program.n_inputs)
+    def spread(self, vectors: Array, dtype: Any = np.float64) -> tuple[Any, Array]:
+        """Vectors `[D, P]` as flat weights and flat tables `[D, ...]`, zero wherever there is no parameter."""
+        weights = np.zeros((len(vectors), self._program.n_weights), dtype)
+        tables = np.zeros((len(vectors), self._program.n_inputs))
         for part, view, mask in self._views(weights, tables):
-            mine = vector[part].reshape(view.shape)
+            mine = vectors[:, part].reshape(view.shape)
             view[...] = mine if mask is None else np.where(mask, mine, 0.0)
         return weights, tables
 
     def collect(self, weights: Any, tables: Array) -> Array:
-        """Flat weights and flat tables as a vector, zero where a mask removes the edge."""
-        out = np.empty(self._layout.size)
+        """Flat weights and flat tables as vectors, zero where a mask removes the edge."""
+        out = np.empty((len(weights), self._layout.size))
         for part, view, mask in self._views(weights, tables):
-            out[part] = (view if mask is None else np.where(mask, view, 0.0)).ravel()
+            out[:, part] = (view if mask is None else np.where(mask, view, 0.0)).reshape(len(out), -1)
         return out

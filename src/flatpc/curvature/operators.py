@@ -1,8 +1,11 @@
-"""The Hessian as something that multiplies vectors: about two forward-backward passes per product, and no matrix."""
+"""The Hessian as something that multiplies vectors: about two forward-backward passes per product, and no matrix.
+
+Products with several vectors share their passes: `H @ V` is quicker than its columns one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Array = NDArray[np.float64]
+Count = Callable[[int], None]
+"""Told how many products have been computed."""
 
 
 def operator(
@@ -81,20 +86,38 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return np.asarray(self._source.gradient())
 
     def _matvec(self, vector: Any) -> Array:
-        v = np.asarray(vector, np.float64).ravel()
-        if self.space == "weights":
-            out = self._source.product(v)
-        elif self.space == "simplex":
-            out = spaces.project(self.layout, self._source.product(spaces.project(self.layout, v)))
-        else:
-            out = spaces.product_in_logits(self.layout, self.layout.values, self.gradient, self._source.product, v)
-        if self._bar is not None:
-            self._bar()
-        return np.asarray(out)
+        return np.ravel(self._products(np.asarray(vector, np.float64).reshape(1, -1)))
 
     def _matmat(self, matrix: Any) -> Array:
         with self.bar("Hessian-vector products", matrix.shape[1]):
-            return np.stack([self._matvec(column) for column in matrix.T], axis=1) if matrix.shape[1] else np.zeros(matrix.shape)
+            return self._products(np.ascontiguousarray(np.asarray(matrix, np.float64).T)).T
+
+    def _products(self, vectors: Array) -> Array:
+        """Of vectors `[D, P]`."""
+        values = self.layout.values
+        return spaces.product_in(self.space, self.layout, values, lambda: self.gradient, self._in_weights, vectors)
+
+    def _in_weights(self, vectors: Array) -> Array:
+        return np.asarray(self._source.products(vectors, self._count))
+
+    def matrix(self) -> Array:
+        """`[P, P]`: the Hessian itself, symmetric to the last bit.
+
+        Its columns are products with unit vectors, several at a time, and of each column only the part from its own node on is
+        computed; a space other than the weights is changed to at the end.
+        """
+        with self.bar("Columns of the Hessian", self.shape[0]):
+            H = self._source.matrix(self._count)
+        if self.space != "weights":
+            layout, values = self.layout, self.layout.values
+            # What the change of space makes of H times unit vectors is what it makes of H, from one side.
+            one_side = spaces.gradient_in(self.space, layout, values, H).T
+            H = spaces.product_in(self.space, layout, values, lambda: self.gradient, lambda _: one_side, np.eye(len(H)))
+        return np.asarray((H + H.T) / 2)
+
+    def _count(self, n: int) -> None:
+        for _ in range(n if self._bar is not None else 0):
+            self._bar()
 
     def _adjoint(self) -> HessianOperator:
         return self
@@ -142,12 +165,35 @@ class _Native:
     def gradient(self) -> Array:
         return np.asarray(sum(self._passes.gradient(block) for block in self._blocks()))
 
-    def product(self, vector: Array) -> Array:
-        return np.asarray(sum(self._passes.product(block, vector) for block in self._blocks()))
+    def products(self, vectors: Array, count: Count) -> Array:
+        out = np.zeros(vectors.shape)
+        for b, block in enumerate(self._blocks()):
+            n = self._passes.directions_at_once(block)
+            for start in range(0, len(vectors), n):
+                some = slice(start, start + n)
+                out[some] += self._passes.products(block, vectors[some])
+                if b == 0:
+                    count(len(vectors[some]))
+        return out
+
+    def matrix(self, count: Count) -> Array:
+        layout = self._passes.layout
+        out = np.zeros((layout.size, layout.size))
+        for b, block in enumerate(self._blocks()):
+            n = self._passes.directions_at_once(block)
+            for start in range(0, layout.size, n):
+                unit = np.eye(min(n, layout.size - start), layout.size, start)
+                first = int(layout.starts[np.searchsorted(layout.starts, start, "right") - 1])
+                found = self._passes.products(block, unit, first)[:, first:]
+                out[start : start + n, first:] += found
+                if b == 0:
+                    count(len(unit))
+        # Row i has entries from its own node's first parameter on: all of the upper triangle.
+        return np.triu(out) + np.triu(out, 1).T
 
 
 class _Autograd:
-    """Products on the torch engine."""
+    """Products on the torch engine, one by one."""
 
     def __init__(self, layout: Layout, rows: Array) -> None:
         from flatpc.curvature.autograd import Autograd
@@ -157,5 +203,12 @@ class _Autograd:
     def gradient(self) -> Array:
         return self._autograd.gradient(self._rows)
 
-    def product(self, vector: Array) -> Array:
-        return self._autograd.product(self._rows, vector)
+    def products(self, vectors: Array, count: Count) -> Array:
+        out = np.empty(vectors.shape)
+        for d, vector in enumerate(vectors):
+            out[d] = self._autograd.product(self._rows, vector)
+            count(1)
+        return out
+
+    def matrix(self, count: Count) -> Array:
+        return self.products(np.eye(self._autograd.layout.size), count)

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical
-from flatpc.circuit.nodes import Input
 from flatpc.curvature._kernels import gather, own, passes, squares
-from flatpc.curvature._kernels.rows import COUNTED, DEAD
+from flatpc.curvature._kernels.rows import COUNTED, MOVED, complete_marks
 from flatpc.curvature.layout import FlatIndex, Layout
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns
@@ -35,6 +33,8 @@ CODES = {
     "logits": own.LOGITS,
     "logit-gradient": own.LOGIT_GRADIENT,
 }
+MOST_DIRECTIONS = 16
+"""Directions whose tangents are computed in one pass; more share no more of the work."""
 _PLAN_BYTES = 1 << 28
 
 
@@ -69,32 +69,37 @@ class Passes:
         self.program = evaluator.program
         self.circuit = evaluator.circuit
         self.include_inputs = include_inputs
-        self._steps = self.program.structure.steps
-        self._mask = packing.pack_masks(self.circuit, self.program).astype(np.float64)
-        self._counted = self._mark_steps(leaves)
-        self._cost = self._steps[:, columns.STRIDE].astype(np.float64)
-        self._none: Any = np.empty(0, evaluator.dtype)
-        self._a = self._vt = self._at = self._none
         self.layout = Layout(self.circuit, include_inputs)
         self._index = FlatIndex(self.layout, self.program)
+        self._steps = self.program.structure.steps
+        self._mask = packing.pack_masks(self.circuit, self.program).astype(np.float64)
+        self._owner = self._owners()
+        self._marks = self._mark(self._owner >= 0, (self._owner >= 0) | leaves)
+        self._cost = self._steps[:, columns.STRIDE].astype(np.float64)
+        order = self.program.depth_first
+        one_thread = evaluator.n_threads == 1
+        self._order = (np.array([0, len(order)]), order) if one_thread else (self.program.task_ptr, self.program.task)
+        self._none: Any = np.empty(0, evaluator.dtype)
+        self._a = self._tangents = self._none
+        self._vt = self._at = self._none[None]
 
-    def _mark_steps(self, leaves: bool) -> NDArray[np.uint8]:
-        out = np.where(self._steps[:, columns.WEIGHT] >= 0, COUNTED, 0).astype(np.uint8)
-        if self.include_inputs:
-            for i, node in enumerate(self.circuit.nodes):
-                if isinstance(node, Input) and isinstance(node.family, Bernoulli | Categorical):
-                    out[self.program.step_of[i]] = COUNTED
-        if not leaves:
-            child = self.program.structure.child
-            for s, (first, last) in enumerate(self._steps[:, [columns.CHILD, columns.CHILD_END]]):
-                if out[s] != COUNTED and (out[child[first:last]] == DEAD).all():
-                    out[s] = DEAD
+    def _owners(self) -> Ints:
+        """For each step whose parameters its own are, counted in the order of the layout; -1 if it has none that count."""
+        number = {i: n for n, i in enumerate(self.layout.shapes)}
+        out = np.full(self.program.n_steps, -1)
+        for i, owner in enumerate(self.circuit.owners):
+            out[self.program.step_of[i]] = number.get(owner, -1)
         return out
+
+    def _mark(self, moved: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        marks = (np.where(self._owner >= 0, COUNTED, 0) + np.where(moved, MOVED, 0)).astype(np.uint8)
+        complete_marks(self.program.structure, marks, wanted)
+        return marks
 
     @property
     def values(self) -> Array:
         """The parameters that the evaluator has now, which are those of its circuit only until it is trained."""
-        return self._index.collect(self.evaluator.weights, self.evaluator.inputs)
+        return np.ravel(self._index.collect(self.evaluator.weights[None], self.evaluator.inputs[None]))
 
     def autograd(self) -> Autograd:
         """Derivatives by torch, for rows that the linear domain can't hold, at the parameters that the evaluator has now."""
@@ -147,62 +152,95 @@ class Passes:
         count = np.where(np.isneginf(log_prob) | unsettled, 0.0, asked)
         flow = count if shared else (count != 0).astype(np.float64)
         rows_of = plan.batch.at[:, columns.ADJOINT_ROWS]
-        ptr, item = passes.cut(self.program.task_ptr, self.program.task, rows_of, self._cost, self.evaluator.n_threads)
+        ptr, item = passes.cut(self._order[0], self._order[1], rows_of, self._cost, self.evaluator.n_threads)
         block = Block(plan, asked, count, flow, ptr, item, shared, where, unsettled, X)
-        self._descend(block, self._none, own.SHARED_DIRECTION, second=False)
+        nowhere = self._none[None]
+        self._descend(block, nowhere, self._a[None], self._a[None], own.SHARED_DIRECTION, self._marks, second=False)
         return block
 
     # ---- walks ----------------------------------------------------------------------------------------------------
 
-    def _descend(self, block: Block, dW: Array, space: int, *, second: bool) -> None:
+    def _descend(self, block: Block, dW: Any, vt: Any, at: Any, space: int, marks: Any, *, second: bool) -> None:
         e = self.evaluator
-        vt, at = (self._vt, self._at) if second else (self._a, self._a)
         run(
             passes.descend, e.n_threads,
-            self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, self._mask, self._counted, e._values,
+            self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, self._mask, marks, e._values,
             e._scales, self._a, vt, at, block.flow, block.shared, second, space,
         )  # fmt: skip
 
-    def _move(self, block: Block, dW: Array, dT: Array, space: int) -> None:
-        """Fill tangents of values and of adjoints."""
+    def _move(self, block: Block, dW: Any, dT: Array, space: int, marks: Any) -> None:
+        """Fill tangents of values and of adjoints, in all directions."""
         e, size = self.evaluator, self._place(block.plan, block.shared)
-        self._vt, self._at = _grown(self._vt, size), _grown(self._at, size)
+        self._tangents = _grown(self._tangents, 2 * len(dW) * size)
+        self._vt, self._at = self._tangents[: 2 * len(dW) * size].reshape(2, len(dW), size)
         run(
             passes.rise, e.n_threads,
             self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, e.inputs, dT, self._mask,
-            self._counted, e._values, e._scales, self._a, self._vt, block.shared, space,
+            marks, e._values, e._scales, self._a, self._vt, block.shared, space,
         )  # fmt: skip
-        self._descend(block, dW, space, second=True)
+        self._descend(block, dW, self._vt, self._at, space, marks, second=True)
 
-    def _gather(self, block: Block, what: int, space: int) -> Array:
+    def _move_by_row(self, block: Block, space: str) -> None:
+        """The same in one direction, which each row makes from its own gradient (`_kernels/own.py`)."""
+        self._move(block, self._none[None], np.empty((1, 0)), CODES[space], self._marks)
+
+    def _gather(self, block: Block, what: int, space: int, marks: Any, weights: Any, tables: Array) -> None:
+        """Add to flat weights and tables `[directions, ...]`."""
         e = self.evaluator
-        weights, tables = np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
-        vt, at = (self._vt, self._at) if what == gather.SECOND else (self._a, self._a)
+        vt, at = (self._vt, self._at) if what == gather.SECOND else (self._a[None], self._a[None])
         run(
             passes.gather, e.n_threads,
-            self.program.structure, block.plan.batch, self.program.owners, e.weights, e.inputs, self._mask, self._counted,
+            self.program.structure, block.plan.batch, self.program.owners, e.weights, e.inputs, self._mask, marks,
             e._values, e._scales, self._a, vt, at, block.count, weights, tables, block.shared, what, space,
         )  # fmt: skip
+
+    def _gathered(self, block: Block, what: int, space: int, marks: Any, n: int = 1) -> Array:
+        """`[n, P]`."""
+        weights, tables = np.zeros((n, self.program.n_weights), self.evaluator.dtype), np.zeros((n, self.program.n_inputs))
+        self._gather(block, what, space, marks, weights, tables)
         return self._index.collect(weights, tables)
 
-    # ---- results --------------------------------------------------------------------------------------------------
+    # ---- results in the order of the layout -------------------------------------------------------------------------
 
     def gradient(self, block: Block) -> Array:
         """Σ ∂ log p / ∂θ over a shared block."""
-        return self._complete(block, self._gather(block, gather.FIRST, own.SHARED_DIRECTION), None)
+        found = self._gathered(block, gather.FIRST, own.SHARED_DIRECTION, self._marks)
+        return np.ravel(self._complete(block, found, None))
 
-    def product(self, block: Block, vector: Array) -> Array:
-        """H·v over a shared block."""
-        dW, dT = self._index.spread(vector, self.evaluator.dtype)
-        self._move(block, dW, dT, own.SHARED_DIRECTION)
-        return self._complete(block, self._gather(block, gather.SECOND, own.SHARED_DIRECTION), vector)
+    def directions_at_once(self, block: Block) -> int:
+        """How many directions `products` takes within the evaluator's memory."""
+        size = self._none.itemsize
+        numbers = self._place(block.plan, block.shared)
+        each = size * 2 * (numbers + self.program.n_weights) + 16 * self.program.n_inputs
+        left = self.evaluator.memory - size * (block.plan.n_values + numbers)
+        return int(max(1, min(MOST_DIRECTIONS, left // each)))
 
-    def _complete(self, block: Block, found: Array, vector: Array | None) -> Array:
+    def products(self, block: Block, directions: Array, first: int = 0) -> Array:
+        """`[D, P]`: H·v over a shared block for each of `directions [D, P]`; right from entry `first` on, if not all is wanted.
+
+        One pass up and one down for all of them. Steps that no direction moves, and those below which nothing is wanted, are
+        left out, so that columns of the Hessian cost less than products with vectors that have no zeros.
+        """
+        starts = self.layout.starts
+        moves = np.logical_or.reduceat((directions != 0).any(axis=0), starts[:-1])
+        # Steps without parameters have the owner -1, which is the entry added at the end.
+        marks = self._mark(np.append(moves, False)[self._owner], np.append(starts[1:] > first, False)[self._owner])
+        dW, dT = self._index.spread(directions, self.evaluator.dtype)
+        self._move(block, dW, dT, own.SHARED_DIRECTION, marks)
+        found = self._gathered(block, gather.SECOND, own.SHARED_DIRECTION, marks, len(directions))
+        return self._complete(block, found, directions)
+
+    def _complete(self, block: Block, found: Array, directions: Array | None) -> Array:
         """Add, by autograd, what the linear domain can't hold; if numbers left its range altogether, do all rows so."""
-        if np.isfinite(found).all():
-            left = block.unsettled
-            return found + self.autograd().product(block.X[left], vector, block.asked[left]) if left.any() else found
-        return self.autograd().product(block.X, vector, block.asked)
+        finite = np.asarray(np.isfinite(found).all(axis=1))
+        if finite.all() and not block.unsettled.any():
+            return found
+        autograd = self.autograd()
+        for d, row in enumerate(found):
+            left = block.unsettled if finite[d] else np.ones_like(block.unsettled)
+            more = autograd.product(block.X[left], None if directions is None else directions[d], block.asked[left])
+            found[d] = row + more if finite[d] else more
+        return found
 
     def squares(self, block: Block, space: str) -> Array:
         """`[steps, distinct rows]`: what each step contributes to the negated trace at each row; unshared block."""
@@ -210,30 +248,51 @@ class Passes:
         out = np.empty((self.program.n_steps, len(block.flow)))
         run(
             squares.squares, e.n_threads,
-            self.program.structure, block.plan.batch, e.weights, e.inputs, self._mask, self._counted, e._values, e._scales,
+            self.program.structure, block.plan.batch, e.weights, e.inputs, self._mask, self._marks, e._values, e._scales,
             self._a, out, CODES[space],
         )  # fmt: skip
         return out
 
     def diagonal(self, block: Block, space: str) -> Array:
         """Σ over the rows of an unshared block of the Hessian's diagonal."""
-        return self._gather(block, gather.DIAGONAL, CODES[space])
+        return np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
 
     def penalty(self, block: Block, space: str) -> tuple[float, Array]:
-        """Σ of the negated trace over an unshared block, and ∂/∂θ of it.
-
-        That is each row's Hessian times the direction made from its own gradient (`_kernels/own.py`).
-        """
+        """Σ of the negated trace over an unshared block, and ∂/∂θ of it: each row's Hessian times a direction of its own."""
         value = float(self.squares(block, space).sum(axis=0) @ block.count)
-        self._move(block, self._none, np.empty(0), CODES[space])
-        gradient = self._gather(block, gather.SECOND, CODES[space])
+        self._move_by_row(block, space)
+        gradient = self._gathered(block, gather.SECOND, CODES[space], self._marks)[0]
         left = block.unsettled
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return self.autograd().penalty(block.X, space, block.asked)
+            return self.autograd().penalty(block.X, space, block.asked)[:2]
         if left.any():
-            more, more_gradient = self.autograd().penalty(block.X[left], space, block.asked[left])
+            more, more_gradient, _ = self.autograd().penalty(block.X[left], space, block.asked[left])
             return value + more, gradient + more_gradient
         return value, gradient
+
+    # ---- results as the evaluator packs parameters, for training --------------------------------------------------------
+
+    def flat_weights(self, vector: Array) -> Any:
+        """The weights of a vector in the order of the layout."""
+        return self._index.spread(vector[None], self.evaluator.dtype)[0][0]
+
+    def add_gradient(self, block: Block, weights: Any, inputs: Array) -> None:
+        """Add ∂ Σ log p / ∂ weights, and the inputs' sufficient statistics, over the settled rows of an unshared block."""
+        self._gather(block, gather.FIRST, own.SHARED_DIRECTION, self._marks, weights[None], np.empty((1, 0)))
+        self._add_inputs(block, self._a, inputs)
+
+    def add_penalty_gradient(self, block: Block, space: str, weights: Any, inputs: Array) -> None:
+        """The same for the penalty, whose statistics are weighted by what flow changes by."""
+        self._move_by_row(block, space)
+        self._gather(block, gather.SECOND, CODES[space], self._marks, weights[None], np.empty((1, 0)))
+        self._add_inputs(block, self._at[0], inputs)
+
+    def _add_inputs(self, block: Block, adjoints: Any, to: Array) -> None:
+        e = self.evaluator
+        run(
+            passes.row_statistics, e.n_threads,
+            self.program.structure, block.plan.batch, self.program.owners, e.inputs, e._values, adjoints, block.count, to,
+        )  # fmt: skip
 
 
 def _grown(buffer: Any, size: int) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
-from flatpc.curvature.spaces import through_softmax
+from flatpc.curvature.spaces import gradient_in
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flatpc.engine.evidence import Evidence
 
 Array = NDArray[np.float64]
-PENALTY_SPACES = ("weights", "logits", "logit-gradient")
+PENALTY_SPACES = ("weights", "logits", "simplex", "logit-gradient")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Penalty:
 
     value: float
     gradient: dict[int, Array]
-    """Node -> ∂R/∂θ if the space is "weights", otherwise ∂R/∂z with θ = softmax(z) for every unit."""
+    """Node -> ∂R/∂θ if the space is "weights", its part along the simplex if it is "simplex", otherwise ∂R/∂z with θ = softmax(z)
+    for every unit."""
 
 
 def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Penalty:
@@ -50,8 +51,9 @@ def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs:
     Parameters
     ----------
     space
-        `"weights"`: R = Σ g². `"logits"`: the exact trace in logits, R = Σ d² + 2 Σ θ d. `"logit-gradient"`: R = Σ d². The
-        gradient is in the space's own coordinates.
+        `"weights"`: R = Σ g². `"logits"`: the exact trace in logits, R = Σ d² + 2 Σ θ d. `"simplex"`: the trace over directions
+        that keep every unit's weights normalised, R = Σ (g - mean of g over the unit's edges)². `"logit-gradient"`: R = Σ d².
+        The gradient is in the space's own coordinates: in θ, in logits, or in θ projected on normalised directions.
     include_inputs
         Count the probabilities of Bernoulli and Categorical inputs as weights too.
     """
@@ -81,11 +83,10 @@ def penalty_of_rows(
     The gradient is a vector in the order of `passes.layout`; `passes.layout.arrays` makes a dict of it. `row_weights [len(rows)]`
     count rows more or less than once. Parameters must not be tied: `passes.layout.refuse_ties("trace")`.
     """
+    check_space(space, PENALTY_SPACES)
     value, gradient = 0.0, np.zeros(passes.layout.size)
     for block in passes.blocks(evidence, rows, row_weights, shared=False):
         more, more_gradient = passes.penalty(block, space)
         value += more
         gradient += more_gradient
-    if space != "weights":
-        gradient = through_softmax(passes.layout, passes.values, gradient)
-    return value, gradient
+    return value, gradient_in(space, passes.layout, passes.values, gradient)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc.errors import FlatpcError, OptionError
+from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.curvature.landscapes import Landscape
@@ -77,10 +77,7 @@ def _draw(
 
 def interactive(landscape: Landscape) -> Any:
     """A plotly figure of a landscape: lines, or surfaces that can be turned."""
-    try:
-        graph_objects = import_module("plotly.graph_objects")
-    except ImportError:
-        raise FlatpcError("Interactive plots need plotly: pip install 'flatpc[plots]'.") from None
+    graph_objects = import_module("plotly.graph_objects")
     figure = graph_objects.Figure()
     surfaces = {"train": landscape.train} | ({} if landscape.valid is None else {"validation": landscape.valid})
     for i, (name, loss) in enumerate(surfaces.items()):

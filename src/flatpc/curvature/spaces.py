@@ -6,6 +6,8 @@
 The Hessian in z has a second part, from the curvature of softmax itself: with θ̇ = J v and g the gradient in θ,
 
     H_z v = J H_θ θ̇ + θ̇ (g - Σ θ g) - θ Σ θ̇ g
+
+Vectors are `[..., P]`: one, or several in rows.
 """
 
 from __future__ import annotations
@@ -27,13 +29,25 @@ def through_softmax(layout: Layout, theta: Array, vector: Array) -> Array:
 
 def project(layout: Layout, vector: Array) -> Array:
     """Π v; entries that a mask removes are 0."""
-    count = layout.row_sums(layout.exists.astype(np.float64))
     inside = np.where(layout.exists, vector, 0.0)
-    return np.where(layout.exists, inside - layout.row_sums(inside) / count, 0.0)
+    return np.where(layout.exists, inside - layout.row_sums(inside) / layout.edges, 0.0)
 
 
-def product_in_logits(layout: Layout, theta: Array, gradient: Array, product: Callable[[Array], Array], vector: Array) -> Array:
-    """H_z v, from the gradient and the Hessian-vector product in θ."""
-    moved = through_softmax(layout, theta, vector)
-    curved = moved * (gradient - layout.row_sums(theta * gradient)) - theta * layout.row_sums(moved * gradient)
+def product_in(
+    space: str, layout: Layout, theta: Array, gradient: Callable[[], Array], product: Callable[[Array], Array], vectors: Array
+) -> Array:
+    """The space's Hessian times each vector, from the gradient and the Hessian-vector products in θ."""
+    if space == "weights":
+        return product(vectors)
+    if space == "simplex":
+        return project(layout, product(project(layout, vectors)))
+    moved, g = through_softmax(layout, theta, vectors), gradient()
+    curved = moved * (g - layout.row_sums(theta * g)) - theta * layout.row_sums(moved * g)
     return through_softmax(layout, theta, product(moved)) + curved
+
+
+def gradient_in(space: str, layout: Layout, theta: Array, gradient: Array) -> Array:
+    """A gradient in θ in the coordinates of the space that a penalty is stated in."""
+    if space == "weights":
+        return gradient
+    return project(layout, gradient) if space == "simplex" else through_softmax(layout, theta, gradient)

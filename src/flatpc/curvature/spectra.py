@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Array = NDArray[np.float64]
+_BASIS_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _lanczos(
 ) -> tuple[Array, Array, bool]:
     n = A.shape[0]
     if k > n // 2 or n < 40:  # so small that the matrix itself is less work
-        values, vectors = np.linalg.eigh(_symmetric(A @ np.eye(n)))
+        values, vectors = np.linalg.eigh(A.matrix())
         chosen = slice(n - k, n) if which == "largest" else slice(0, k)
         return values[chosen], vectors[:, chosen], True
     start = np.random.default_rng(seed).standard_normal(n)
@@ -137,13 +138,14 @@ def spectral_density(
     if min(n_vectors, n_steps, n_grid) < 1:
         raise OptionError(f"n_vectors={n_vectors}, n_steps={n_steps}, n_grid={n_grid}; each must be at least 1.")
     A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
-    rng = np.random.default_rng(seed)
     steps = min(n_steps, A.shape[0])
+    starts = np.random.default_rng(seed).standard_normal((n_vectors, A.shape[0]))
     nodes, weights = np.full((n_vectors, steps), np.nan), np.zeros((n_vectors, steps))
+    together = max(1, min(n_vectors, _BASIS_BYTES // (8 * starts[0].size * steps)))
     with A.hessian.bar("Lanczos quadrature", n_vectors * steps):
-        for v in range(n_vectors):
-            found, mass = _quadrature(A, rng.standard_normal(A.shape[0]), steps)
-            nodes[v, : len(found)], weights[v, : len(found)] = found, mass
+        for first in range(0, n_vectors, together):
+            some = slice(first, first + together)
+            nodes[some], weights[some] = _quadratures(A, starts[some], steps)
     low, high = float(np.nanmin(nodes)), float(np.nanmax(nodes))
     if width is None:
         width = max((high - low) / 100, 1e-12 * max(abs(low), abs(high), 1.0))
@@ -155,26 +157,49 @@ def spectral_density(
     return SpectralDensity(grid, density, nodes, weights)
 
 
-def _quadrature(A: LinearOperator, start: Array, steps: int) -> tuple[Array, Array]:
-    """Nodes and weights from Lanczos with full reorthogonalisation."""
-    basis = np.empty((steps, len(start)))
-    diagonal, off = np.zeros(steps), np.zeros(steps)
-    q = start / np.linalg.norm(start)
-    size = 0
-    for j in range(steps):
-        basis[j] = q
-        r = A @ q
-        diagonal[j] = q @ r
-        size = j + 1
+def _quadratures(A: LinearOperator, starts: Array, steps: int) -> tuple[Array, Array]:
+    """Nodes and weights `[starts, steps]` from Lanczos with full reorthogonalisation, all starts in step with each other.
+
+    Each has a basis and a matrix of its own; only products with A are taken together. One may end early: NaN and 0 follow.
+    """
+    runs = [_Lanczos(start, steps) for start in starts]
+    going = runs
+    while going:
+        products = np.asarray(A @ np.stack([run.basis[run.size] for run in going], axis=1))
+        going = [run for run, product in zip(going, products.T, strict=True) if run.advance(product.copy())]
+    nodes, weights = np.full((len(starts), steps), np.nan), np.zeros((len(starts), steps))
+    for v, run in enumerate(runs):
+        nodes[v, : run.size], weights[v, : run.size] = run.rule()
+    return nodes, weights
+
+
+class _Lanczos:
+    """One run: an orthogonal basis, and the tridiagonal matrix that A is in it."""
+
+    def __init__(self, start: Array, steps: int) -> None:
+        self.basis = np.empty((steps, len(start)))
+        self.basis[0] = start / np.linalg.norm(start)
+        self.size = 0
+        self._diagonal, self._off = np.zeros(steps), np.zeros(steps)
+
+    def advance(self, r: Array) -> bool:
+        """Take up A times the last vector of the basis; whether there is one more."""
+        j = self.size
+        self._diagonal[j] = self.basis[j] @ r
+        self.size = size = j + 1
         for _ in range(2):  # once leaves rounding errors that grow; twice is enough
-            r -= basis[:size].T @ (basis[:size] @ r)
-        off[j] = np.linalg.norm(r)
-        if off[j] <= 1e-12 * max(abs(diagonal[:size]).max(), off[:size].max()):
-            break
-        q = r / off[j]
-    T = np.diag(diagonal[:size]) + np.diag(off[: size - 1], 1) + np.diag(off[: size - 1], -1)
-    values, vectors = np.linalg.eigh(T)
-    return values, vectors[0] ** 2
+            r -= self.basis[:size].T @ (self.basis[:size] @ r)
+        self._off[j] = np.linalg.norm(r)
+        if size == len(self.basis) or self._off[j] <= 1e-12 * max(abs(self._diagonal[:size]).max(), self._off[:size].max()):
+            return False
+        self.basis[size] = r / self._off[j]
+        return True
+
+    def rule(self) -> tuple[Array, Array]:
+        """Nodes and weights of Gauss quadrature."""
+        off = self._off[: self.size - 1]
+        values, vectors = np.linalg.eigh(np.diag(self._diagonal[: self.size]) + np.diag(off, 1) + np.diag(off, -1))
+        return values, vectors[0] ** 2
 
 
 @dataclass(frozen=True)
@@ -229,7 +254,16 @@ class _MeanNLL(LinearOperator):  # type: ignore[misc]
 
     def _matvec(self, vector: Any) -> Array:
         self.n_products += 1
-        return np.asarray(self.hessian._matvec(vector)) / -self.hessian.n_rows
+        return np.asarray(self.hessian.matvec(vector)) / -self.hessian.n_rows
+
+    def _matmat(self, matrix: Any) -> Array:
+        self.n_products += matrix.shape[1]
+        return np.asarray(self.hessian.matmat(matrix)) / -self.hessian.n_rows
+
+    def matrix(self) -> Array:
+        """All of it."""
+        self.n_products += self.shape[0]
+        return self.hessian.matrix() / -self.hessian.n_rows
 
     def _adjoint(self) -> _MeanNLL:
         return self
@@ -239,7 +273,3 @@ def _mean_nll(circuit: Circuit, X: Any, space: str, include_inputs: bool, engine
     return _MeanNLL(
         operator(circuit, X, space=space, include_inputs=include_inputs, engine=engine, missing=missing, progress=progress)
     )
-
-
-def _symmetric(matrix: Array) -> Array:
-    return (matrix + matrix.T) / 2

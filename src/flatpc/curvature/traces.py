@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.spaces import project
 from flatpc.queries.tables import give_back
 
 if TYPE_CHECKING:
@@ -144,10 +145,9 @@ def squared(layout: Layout, g: Array, space: str) -> Array:
     if space == "weights":
         return g * g
     if space == "simplex":
-        count = layout.row_sums(layout.exists.astype(np.float64))
-        return np.where(layout.exists, g - _row_sums(layout, g) / count, 0.0) ** 2
+        return project(layout, g) ** 2
     theta = layout.values
-    d = theta * (g - _row_sums(layout, theta * g))
+    d = theta * (g - layout.row_sums(theta * g))
     return d * d + 2 * theta * d if space == "logits" else d * d
 
 
@@ -155,12 +155,8 @@ def _diagonal_of(layout: Layout, g: Array, space: str) -> Array:
     if space != "logits":
         return -squared(layout, g, space)
     theta = layout.values
-    d = theta * (g - _row_sums(layout, theta * g))
+    d = theta * (g - layout.row_sums(theta * g))
     return d * (1 - 2 * theta) - d * d
-
-
-def _row_sums(layout: Layout, table: Array) -> Array:
-    return np.stack([layout.row_sums(row) for row in table])
 
 
 def _layers(circuit: Circuit) -> list[int]:

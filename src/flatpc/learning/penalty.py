@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.curvature._kernels import gather, own
-from flatpc.curvature._kernels import passes as kernels
-from flatpc.curvature.passes import CODES, Block, Passes
-from flatpc.engine._kernels.threads import run
+from flatpc.circuit.families import Statistics
+from flatpc.curvature.passes import Passes
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
-from flatpc.learning._kernels.row_statistics import add_row_statistics
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,47 +38,38 @@ class Gradients:
         return self.numbers, self.weights, self.inputs, self.penalty_weights, self.penalty_inputs
 
 
-class Penalised(Passes):
+class Penalised:
     """Evaluates likelihood and penalty together."""
 
     def __init__(self, evaluator: Evaluator, space: str) -> None:
-        super().__init__(evaluator)
-        self.layout.refuse_ties("trace")
+        self.passes = Passes(evaluator)
+        self.passes.layout.refuse_ties("trace")
+        self.evaluator, self.program = evaluator, evaluator.program
         self.space = space
 
     def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> Gradients:
         """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted."""
         out = Gradients(np.zeros(2), *self._empty(), *self._empty())
         hard, start = [rows[:0]], 0
-        for block in self.blocks(evidence, rows, None, shared=False):
+        for block in self.passes.blocks(evidence, rows, None, shared=False):
             mine = rows[start : start + len(block.where)]
             start += len(mine)
             hard.append(mine[block.unsettled[block.where]])
-            self._add_likelihood(block, out)
-            self._add_penalty(block, out, value)
+            log_prob, _ = self.evaluator.root(block.plan)
+            settled = ~block.unsettled
+            out.numbers[0] += log_prob[settled] @ block.asked[settled]
+            if value:
+                out.numbers[1] += self.passes.squares(block, self.space).sum(axis=0) @ block.count
+            self.passes.add_gradient(block, out.weights, out.inputs)
+            self.passes.add_penalty_gradient(block, self.space, out.penalty_weights, out.penalty_inputs)
         self._add_hard(evidence, rows, np.concatenate(hard), out)
         return out
 
     def _empty(self) -> tuple[NDArray[Any], Array]:
         return np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
 
-    def _add_likelihood(self, block: Block, out: Gradients) -> None:
-        log_prob, _ = self.evaluator.root(block.plan)
-        settled = ~block.unsettled
-        out.numbers[0] += log_prob[settled] @ block.asked[settled]
-        self._add_weights(block, gather.FIRST, own.SHARED_DIRECTION, out.weights)
-        self._add_inputs(block, self._a, out.inputs)
-
-    def _add_penalty(self, block: Block, out: Gradients, value: bool) -> None:
-        if value:
-            out.numbers[1] += self.squares(block, self.space).sum(axis=0) @ block.count
-        code = CODES[self.space]
-        self._move(block, self._none, np.empty(0), code)
-        self._add_weights(block, gather.SECOND, code, out.penalty_weights)
-        self._add_inputs(block, self._at, out.penalty_inputs)
-
     def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
-        """Rows far outside the model, where linear arithmetic ends; the penalty moves the inputs by none of these."""
+        """Rows far outside the model, where linear arithmetic ends: flows in the log domain, and the penalty by autograd."""
         if len(hard):
             log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
             out.numbers[0] += log_prob.sum()
@@ -91,22 +79,15 @@ class Penalised(Passes):
             hard = rows
             out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
         if len(hard):
-            more, vector = self.autograd().penalty(evidence.X[hard], self.space)
+            more, vector, statistics = self.passes.autograd().penalty(evidence.X[hard], self.space)
             out.numbers[1] += more
-            out.penalty_weights += self._index.spread(vector)[0].astype(out.penalty_weights.dtype)
+            out.penalty_weights += self.passes.flat_weights(vector)
+            self._add_statistics(statistics, out.penalty_inputs)
 
-    def _add_weights(self, block: Block, what: int, space: int, to: NDArray[Any]) -> None:
-        e = self.evaluator
-        vt, at = (self._vt, self._at) if what == gather.SECOND else (self._a, self._a)
-        run(
-            kernels.gather, e.n_threads,
-            self.program.structure, block.plan.batch, self.program.owners, e.weights, e.inputs, self._mask, self._counted,
-            e._values, e._scales, self._a, vt, at, block.count, to, np.empty(0), block.shared, what, space,
-        )  # fmt: skip
-
-    def _add_inputs(self, block: Block, adjoints: Any, to: Array) -> None:
-        run(
-            add_row_statistics, self.evaluator.n_threads,
-            self.program.structure, block.plan.batch, self.program.owners, self.evaluator.inputs, self.evaluator._values,
-            adjoints, block.count, to,
-        )  # fmt: skip
+    def _add_statistics(self, statistics: dict[int, Statistics], to: Array) -> None:
+        """Statistics by node, to where the evaluator has them."""
+        for i, found in statistics.items():
+            offset, (rows, stride) = self.program.input_blocks[i]
+            block = to[offset : offset + rows * stride].reshape(rows, stride)
+            for row, each in enumerate(found["counts"].T if "counts" in found else found.values()):
+                block[row, : len(each)] += each

@@ -6,6 +6,6 @@ from flatpc.engine import _kernels as engine_kernels
 from flatpc.engine.kernel_cache import kernel_cache
 
 with kernel_cache(engine_kernels.SOURCES, Path(__file__).parent):
-    from flatpc.curvature._kernels import downward, gather, own, passes, products, squares, upward
+    from flatpc.curvature._kernels import downward, gather, own, pairs, passes, products, row_statistics, rows, squares, upward
 
-__all__ = ["downward", "gather", "own", "passes", "products", "squares", "upward"]
+__all__ = ["downward", "gather", "own", "pairs", "passes", "products", "row_statistics", "rows", "squares", "upward"]

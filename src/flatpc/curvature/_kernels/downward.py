@@ -5,15 +5,16 @@ Sum: `p̄ = Wᵀ s̄`, with the tangent `Wᵀ s̄̇ + Ẇᵀ s̄`. Product: `p̄
 Every step pulls from its parents, so that no two items write the same numbers; a dense sum pushes to its one child. Adjoints are
 exact where a value is zero too, which flows divided by values would not be: there the other factors are multiplied.
 
-`second`: A is there already, and AT is wanted; otherwise A is.
+`second`: A is there already, and AT is wanted, in one direction; otherwise A is. Steps that are STILL have no tangents to read.
 """
 
 import numpy as np
 from numba import njit
 
-from flatpc.curvature._kernels.own import SHARED_DIRECTION, WEIGHTS, direction, kappa_term
+from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares
+from flatpc.curvature._kernels.pairs import add_column_sums, add_row_sums
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import DEAD, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import MOVED, STILL, UNWANTED, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,
@@ -27,6 +28,7 @@ from flatpc.engine._kernels.columns import (
     MIXTURE,
     PARENT,
     PARENT_END,
+    ROW,
     SCOPE,
     STRIDE,
     VALUE,
@@ -38,7 +40,7 @@ from flatpc.engine._kernels.items import view
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
+def _from_hadamard(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
     to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
     k, first = P.steps[s, WIDTH], P.steps[p, CHILD]
     n = P.steps[p, CHILD_END] - first
@@ -58,13 +60,16 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
             ro = np.int64(where_other[b])
             vo = v_other[ro]
             factor = power(total_shift(P, B, E, p, b))
-            if second:
+            if not second:
+                for j in range(k):
+                    row[j] += source[j] * vo[j] * factor
+            elif marks[other] & STILL:
+                for j in range(k):
+                    row[j] += change[j] * vo[j] * factor
+            else:
                 moved = moved_other[ro if shared else i]
                 for j in range(k):
                     row[j] += (change[j] * vo[j] + source[j] * moved[j]) * factor
-            else:
-                for j in range(k):
-                    row[j] += source[j] * vo[j] * factor
             continue
         mine, whole = v[rs], v_whole[value_row(P, B, p, b)]
         low = mine[0]
@@ -74,17 +79,21 @@ def _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi
                 low = min(low, mine[j])
                 inverse = 1.0 / mine[j] if mine[j] > 0 else 0.0
                 rest = whole[j] * inverse
-                row[j] += change[j] * rest + source[j] * (moved_whole[j] - moved[j] * rest) * inverse
+                row[j] += change[j] * rest
+                if not marks[p] & STILL:
+                    row[j] += source[j] * moved_whole[j] * inverse
+                if not marks[s] & STILL:
+                    row[j] -= source[j] * moved[j] * rest * inverse
         else:
             for j in range(k):
                 low = min(low, mine[j])
                 row[j] += source[j] * whole[j] / mine[j] if mine[j] > 0 else 0.0
         if low == 0:
-            _where_zero(P, B, V, E, VT, shared, second, p, b, i, position, mine, row, source, change)
+            _where_zero(P, B, marks, V, E, VT, shared, second, p, b, i, position, mine, row, source, change)
 
 
 @njit(cache=True, boundscheck=False)
-def _where_zero(P, B, V, E, VT, shared, second, p, b, i, position, mine, row, source, change):
+def _where_zero(P, B, marks, V, E, VT, shared, second, p, b, i, position, mine, row, source, change):
     shift = total_shift(P, B, E, p, b)
     first = P.steps[p, CHILD]
     for j in range(P.steps[p, WIDTH]):
@@ -97,52 +106,51 @@ def _where_zero(P, B, V, E, VT, shared, second, p, b, i, position, mine, row, so
         moved = 0.0
         for q in range(first, P.steps[p, CHILD_END]):
             d = P.child[q]
-            if q - first != position:
+            if q - first != position and not marks[d] & STILL:
                 t = block_of(VT, B, P, d)[value_row(P, B, d, b) if shared else i, j]
                 if t != 0:
                     moved += t * others(P, B, V, p, b, position, q - first, j, shift)
         row[j] += change[j] * rest + source[j] * moved
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def _from_kronecker(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
+@njit(cache=True, boundscheck=False)
+def _add_sums(to, at, S, source, X, x, factor, position, k, ko):
+    """Entry (j, m) of the product, j being ours and m the other's, is at j * ko + m, or at m * k + j."""
+    if position == 0:
+        add_row_sums(to, at, S, source, X, x, factor, k, ko)
+    else:
+        add_column_sums(to, at, S, source, X, x, factor, ko, k)
+
+
+@njit(cache=True, boundscheck=False)
+def _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
-    to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
-    zero, new = A.dtype.type(0), np.empty(k, A.dtype)
+    where, where_other, where_whole = (
+        B.share[0, P.steps[s, SCOPE]],
+        B.share[0, P.steps[other, SCOPE]],
+        B.share[0, P.steps[p, SCOPE]],
+    )
+    representative = B.share[1, P.steps[p, SCOPE]]
+    still = marks[other] & STILL != 0
     start, end = (0, B.at[p, ADJOINT_ROWS]) if shared else (lo, hi)
     for i in range(start, end):
-        b = np.int64(B.share[1, P.steps[p, SCOPE], i]) if shared else i
-        r = value_row(P, B, s, b) if shared else i
+        b = np.int64(representative[i]) if shared else i
+        rs, ro = np.int64(where[b]), np.int64(where_other[b])
+        r = rs if shared else i
         if r < lo or r >= hi:
             continue
-        ro = value_row(P, B, other, b)
-        vo, moved = view(V, B, P, other)[ro], block_of(VT, B, P, other)[ro if shared else i]
-        factor = power(total_shift(P, B, E, p, b))
-        row, source, change = to[r], ap[i], tp[i]
-        # Entry (j, m) of the product, j being ours and m the other's, is at j * ko + m or at m * k + j: walk along memory.
-        if position == 0:
-            for j in range(k):
-                total = zero
-                if second:
-                    for m in range(ko):
-                        total += change[j * ko + m] * vo[m] + source[j * ko + m] * moved[m]
-                else:
-                    for m in range(ko):
-                        total += source[j * ko + m] * vo[m]
-                new[j] = total
-        else:
-            new[:] = 0
-            for m in range(ko):
-                x, y = vo[m], moved[m]
-                if second:
-                    for j in range(k):
-                        new[j] += change[m * k + j] * x + source[m * k + j] * y
-                else:
-                    for j in range(k):
-                        new[j] += source[m * k + j] * x
-        for j in range(k):
-            row[j] += new[j] * factor
+        shift = E[B.at[s, ROW] + rs] + E[B.at[other, ROW] + ro] - E[B.at[p, ROW] + np.int64(where_whole[b])]
+        factor = A.dtype.type(power(shift))
+        to, source = B.at[s, ADJOINT] + r * P.steps[s, STRIDE], B.at[p, ADJOINT] + i * P.steps[p, STRIDE]
+        vo = B.at[other, VALUE] + ro * P.steps[other, STRIDE]
+        if not second:
+            _add_sums(A, to, A, source, V, vo, factor, position, k, ko)
+            continue
+        _add_sums(AT, to, AT, source, V, vo, factor, position, k, ko)
+        if not still:
+            moved = B.at[other, ADJOINT] + (ro if shared else i) * P.steps[other, STRIDE]
+            _add_sums(AT, to, A, source, VT, moved, factor, position, k, ko)
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -166,6 +174,8 @@ def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position
     v, vp = view(V, B, P, s), view(V, B, P, p)
     first, last = P.steps[p, CHILD], P.steps[p, CHILD_END]
     stride = P.steps[p, STRIDE] if P.steps[p, KIND] == MIXTURE else 1
+    share = np.empty(last - first)
+    shares(M, P.steps[p, WEIGHT], stride, last - first, share)
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         u = value_row(P, B, s, b)
@@ -176,9 +186,11 @@ def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position
                 to[r, j] += W[at] * factor * ap[r, j]
                 continue
             mine = ap[r, j]
+            if len(M):
+                shares(M, P.steps[p, WEIGHT] + j, stride, last - first, share)
             if space == SHARED_DIRECTION:
                 change = dW[at]
-            elif len(M) and M[at] == 0:
+            elif share[position] == 0:
                 change = 0.0
             else:
                 flow, kappa = mine * vp[u, j], 0.0
@@ -186,13 +198,14 @@ def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position
                     for q in range(first, last):
                         c = P.child[q]
                         x = V[B.at[c, VALUE] + u * P.steps[c, STRIDE] + j] * power(scale(E, B, P, c, b) - scale(E, B, P, p, b))
-                        kappa += kappa_term(space, W[P.steps[p, WEIGHT] + (q - first) * stride + j], mine * x, flow)
+                        weight = W[P.steps[p, WEIGHT] + (q - first) * stride + j]
+                        kappa += kappa_term(space, weight, mine * x, flow, share[q - first])
                 change = direction(space, W[at], mine * v[u, j] * factor, flow, kappa)
             to[r, j] += (W[at] * tp[r, j] + change * mine) * factor
 
 
 @njit(cache=True, boundscheck=False)
-def pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, lo, hi):
+def pull(P, B, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared, second, space, s, lo, hi):
     """Fill A, or AT if `second`, of step s from its parents; a child of a dense sum has been filled by `push`."""
     to = block_of(AT if second else A, B, P, s)
     if s == len(P.steps) - 1:
@@ -203,7 +216,7 @@ def pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, l
             if value > 0:
                 to[r, 0] = root_flow[r] / value
                 if second:
-                    to[r, 0] *= -VT[B.at[s, ADJOINT] + r] / value
+                    to[r, 0] *= 0.0 if marks[s] & STILL else -VT[B.at[s, ADJOINT] + r] / value
         return
     first, last = P.steps[s, PARENT], P.steps[s, PARENT_END]
     if last - first == 1 and P.steps[P.parent[first, 0], KIND] == DENSE_SUM:
@@ -213,9 +226,9 @@ def pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, l
         p, position = P.parent[q, 0], P.parent[q, 1]
         kind = P.steps[p, KIND]
         if kind == HADAMARD:
-            _from_hadamard(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi)
+            _from_hadamard(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi)
         elif kind == KRONECKER:
-            _from_kronecker(P, B, V, E, A, VT, AT, shared, second, s, p, position, lo, hi)
+            _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi)
         elif kind == JOIN:
             _from_join(P, B, E, A, AT, shared, second, s, p, position, lo, hi)
         else:
@@ -226,7 +239,7 @@ def pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, l
 def push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi):
     """A dense sum's adjoints, or if `second` their tangents, to its child."""
     c = P.child[P.steps[s, CHILD]]
-    if marks[c] == DEAD:
+    if marks[c] & UNWANTED:
         return
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
     w = W[at : at + k * n_in].reshape(k, n_in)
@@ -236,6 +249,8 @@ def push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi):
         return
     to = block_of(AT, B, P, c)
     multiply(block_of(AT, B, P, s), w, to, lo, hi)
+    if not marks[s] & MOVED:
+        return
     if space == SHARED_DIRECTION:
         more = np.empty((hi - lo, n_in), A.dtype)
         multiply(a[lo:hi], dW[at : at + k * n_in].reshape(k, n_in), more, 0, hi - lo)
@@ -243,26 +258,30 @@ def push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi):
             for j in range(n_in):
                 to[r, j] += more[r - lo, j]
         return
-    p, v = view(V, B, P, c), view(V, B, P, s)
+    p, v, inside = view(V, B, P, c), view(V, B, P, s), P.steps[c, WIDTH]
+    share = np.empty(inside)
+    shares(M, at, 1, inside, share)
     for r in range(lo, hi):
         u = value_row(P, B, s, r)
         value, row = p[u], to[r]
-        if space == WEIGHTS and len(M) == 0:
-            squares = 0.0
+        if space <= SIMPLEX and len(M) == 0:  # 2 (p - mean) Σ s̄²
+            squares, mean = 0.0, 0.0
             for n in range(k):
                 squares += a[r, n] * a[r, n]
-            for j in range(n_in):
-                row[j] += 2.0 * value[j] * squares
+            if space == SIMPLEX:
+                for j in range(inside):
+                    mean += value[j]
+                mean /= inside
+            for j in range(inside):
+                row[j] += 2.0 * (value[j] - mean) * squares
             continue
         for n in range(k):
             weight, mine = w[n], a[r, n]
             flow, kappa = mine * v[u, n], 0.0
-            for j in range(n_in):
-                kappa += kappa_term(space, weight[j], mine * value[j], flow)
             if len(M):
-                mask = M[at + n * n_in : at + (n + 1) * n_in]
-                for j in range(n_in):
-                    row[j] += mask[j] * mine * direction(space, weight[j], mine * value[j], flow, kappa)
-            else:
-                for j in range(n_in):
+                shares(M, at + n * n_in, 1, inside, share)
+            for j in range(inside):
+                kappa += kappa_term(space, weight[j], mine * value[j], flow, share[j])
+            for j in range(inside):
+                if share[j] > 0:
                     row[j] += mine * direction(space, weight[j], mine * value[j], flow, kappa)

@@ -1,7 +1,7 @@
 """What is added up over rows, block of parameters by block of parameters.
 
     FIRST     ∂ log p / ∂θ                        g_nc = s̄_n p_c
-    SECOND    its change in the direction         ġ_nc = s̄̇_n p_c + s̄_n ṗ_c, and a penalty's explicit part (`own.py`)
+    SECOND    its change in one direction         ġ_nc = s̄̇_n p_c + s̄_n ṗ_c, and a penalty's explicit part (`own.py`)
     DIAGONAL  ∂² log p / ∂θ_nc²                   per row, so rows must not be shared
 
 The results are in the layout of weights and of input tables. If rows are not shared, row r counts `count[r]` times.
@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from flatpc.curvature._kernels import own
-from flatpc.curvature._kernels.own import WEIGHTS, explicit, kappa_term, table_kappa
-from flatpc.curvature._kernels.rows import DEAD, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.own import SIMPLEX, WEIGHTS, explicit, kappa_term, shares, table_kappa
+from flatpc.curvature._kernels.rows import STILL, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     ADJOINT_ROWS,
     CATEGORIES,
@@ -54,14 +54,16 @@ def gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OUT, shared, what, spac
     if what != DIAGONAL:
         G = A if what == FIRST else AT
         accumulate_outer(block_of(G, B, P, s) if shared else _counted(P, B, G, V, count, s, True), p, out, 0, k)
-    if what == SECOND and marks[c] != DEAD:
+    if what == SECOND and not marks[c] & STILL:
         accumulate_outer(
             block_of(A, B, P, s) if shared else _counted(P, B, A, V, count, s, False), block_of(VT, B, P, c), out, 0, k
         )
-    if what == FIRST or (what == SECOND and space <= WEIGHTS):
+    if what == FIRST or (what == SECOND and space <= SIMPLEX):
         return
     w, a, v = W[at : at + k * n_in].reshape(k, n_in), block_of(A, B, P, s), view(V, B, P, s)
     inside = P.steps[c, WIDTH]
+    share = np.empty(inside)
+    shares(M, at, 1, inside, share)
     for r in range(a.shape[0]):
         u = value_row(P, B, s, r)
         value = p[u]
@@ -71,45 +73,44 @@ def gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OUT, shared, what, spac
             if what == SECOND:
                 kappa = 0.0
                 for j in range(inside):
-                    kappa += kappa_term(space, weight[j], mine * value[j], flow)
+                    kappa += kappa_term(space, weight[j], mine * value[j], flow, 0.0)
                 for j in range(inside):
                     row[j] += count[r] * explicit(space, weight[j], mine * value[j], flow, kappa)
                 continue
-            total, edges = 0.0, 0.0
+            if len(M):
+                shares(M, at + n * n_in, 1, inside, share)
+            mean = 0.0
             for j in range(inside):
-                there = 1.0 if len(M) == 0 else M[at + n * n_in + j]
-                total += there * value[j]
-                edges += there
-            mean = mine * total / edges
+                mean += mine * value[j] * share[j]
             for j in range(inside):
                 row[j] += count[r] * own.diagonal(space, weight[j], mine * value[j], flow, mean)
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def gather_sum(P, B, W, M, V, E, A, VT, AT, count, OUT, shared, what, space, s):
+def gather_sum(P, B, W, M, marks, V, E, A, VT, AT, count, OUT, shared, what, space, s):
     """Of a MIXTURE or a SCALAR_SUM."""
     a, at_, v = block_of(A, B, P, s), block_of(AT, B, P, s), view(V, B, P, s)
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     stride = P.steps[s, STRIDE] if P.steps[s, KIND] == MIXTURE else 1
     n = last - first
-    p = np.empty(n)
+    p, share = np.empty(n), np.empty(n)
+    shares(M, P.steps[s, WEIGHT], stride, n, share)
     for r in range(B.at[s, ADJOINT_ROWS]):
         b = batch_row(P, B, s, r, shared)
         u = value_row(P, B, s, b)
         times = 1.0 if shared else count[r]
         for j in range(P.steps[s, WIDTH]):
             mine = a[r, j]
-            flow, kappa, mean, edges = mine * v[u, j], 0.0, 0.0, 0.0
+            flow, kappa, mean = mine * v[u, j], 0.0, 0.0
+            if len(M):
+                shares(M, P.steps[s, WEIGHT] + j, stride, n, share)
             for q in range(n):
                 c = P.child[first + q]
                 where = P.steps[s, WEIGHT] + q * stride + j
                 p[q] = V[B.at[c, VALUE] + u * P.steps[c, STRIDE] + j] * power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
                 if what == SECOND and space > WEIGHTS:
-                    kappa += kappa_term(space, W[where], mine * p[q], flow)
-                there = 1.0 if len(M) == 0 else float(M[where])
-                mean += there * mine * p[q]
-                edges += there
-            mean /= edges
+                    kappa += kappa_term(space, W[where], mine * p[q], flow, share[q])
+                mean += mine * p[q] * share[q]
             for q in range(n):
                 c = P.child[first + q]
                 where = P.steps[s, WEIGHT] + q * stride + j
@@ -119,8 +120,10 @@ def gather_sum(P, B, W, M, V, E, A, VT, AT, count, OUT, shared, what, space, s):
                     OUT[where] += times * own.diagonal(space, W[where], mine * p[q], flow, mean)
                 else:
                     factor = power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
-                    OUT[where] += times * (at_[r, j] * p[q] + mine * block_of(VT, B, P, c)[r, j] * factor)
-                    if space > WEIGHTS:
+                    OUT[where] += times * at_[r, j] * p[q]
+                    if not marks[c] & STILL:
+                        OUT[where] += times * mine * block_of(VT, B, P, c)[r, j] * factor
+                    if space > SIMPLEX:
                         OUT[where] += times * explicit(space, W[where], mine * p[q], flow, kappa)
 
 
@@ -147,7 +150,7 @@ def gather_table(P, B, T, V, E, A, AT, count, OUT, shared, what, space, s):
             kappa = 0.0
             if what == SECOND:
                 OUT[where] += times * at_[r, j] * unit
-                if space <= WEIGHTS:
+                if space <= SIMPLEX:
                     continue
                 kappa = table_kappa(P, T, space, s, x, j, g, flow)
             for c in range(categories):

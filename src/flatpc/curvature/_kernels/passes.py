@@ -5,11 +5,11 @@ from numba import njit
 
 from flatpc.curvature._kernels.downward import pull, push
 from flatpc.curvature._kernels.gather import gather_dense, gather_sum, gather_table
-from flatpc.curvature._kernels.rows import COUNTED, DEAD, block_of
+from flatpc.curvature._kernels.row_statistics import add_row_statistics
+from flatpc.curvature._kernels.rows import COUNTED, STILL, UNWANTED
 from flatpc.curvature._kernels.upward import move_dense_sum, move_hadamard, move_join, move_kronecker, move_sum, move_table
 from flatpc.engine._kernels.columns import (
     DENSE_SUM,
-    FORMULA_INPUT,
     HADAMARD,
     INLINED,
     JOIN,
@@ -46,63 +46,81 @@ def cut(task_ptr, task, rows_of, cost_of, n_threads):
     return ptr, item
 
 
+@njit(cache=True, boundscheck=False)
+def _rise_one(P, B, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, s, lo, hi):
+    kind, inlined = P.steps[s, KIND], P.steps[s, INLINED]
+    if inlined >= 0 and not marks[inlined] & STILL:
+        move_hadamard(P, B, marks, V, E, VT, shared, inlined, lo, hi)
+    if marks[s] & STILL:
+        return
+    if kind == DENSE_SUM:
+        move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi)
+    elif kind == HADAMARD:
+        move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi)
+    elif kind == TABLE_INPUT:
+        move_table(P, B, T, dT, V, E, A, VT, shared, space, s, lo, hi)
+    elif kind == KRONECKER:
+        move_kronecker(P, B, marks, V, E, VT, shared, s, lo, hi)
+    elif kind == JOIN:
+        move_join(P, B, marks, E, VT, shared, s, lo, hi)
+    else:
+        move_sum(P, B, W, dW, M, marks, V, E, A, VT, shared, space, s, lo, hi)
+
+
 @njit(cache=True, nogil=True, boundscheck=False)
 def rise(P, B, ptr, item, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, t, n_threads, barrier):
-    """Fill VT."""
+    """Fill VT, direction by direction while a step's weights and values are in cache."""
     for phase in range(len(ptr) - 1):
         for i in range(ptr[phase], ptr[phase + 1]):
             if item[i, 3] != t:
                 continue
-            s, lo, hi = item[i, 0], item[i, 1], item[i, 2]
-            if marks[s] == DEAD:
-                block_of(VT, B, P, s)[lo:hi] = 0
-                continue
-            if P.steps[s, INLINED] >= 0 and marks[P.steps[s, INLINED]] != DEAD:
-                move_hadamard(P, B, marks, V, E, VT, shared, P.steps[s, INLINED], lo, hi)
-            kind = P.steps[s, KIND]
-            if kind == DENSE_SUM:
-                move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi)
-            elif kind == HADAMARD:
-                move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi)
-            elif kind == TABLE_INPUT:
-                move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi)
-            elif kind == FORMULA_INPUT:
-                block_of(VT, B, P, s)[lo:hi] = 0
-            elif kind == KRONECKER:
-                move_kronecker(P, B, V, E, VT, shared, s, lo, hi)
-            elif kind == JOIN:
-                move_join(P, B, E, VT, shared, s, lo, hi)
-            else:
-                move_sum(P, B, W, dW, M, V, E, A, VT, shared, space, s, lo, hi)
+            for d in range(len(VT)):
+                _rise_one(
+                    P, B, W, dW[d], T, dT[d], M, marks, V, E, A, VT[d], shared, space, item[i, 0], item[i, 1], item[i, 2]
+                )  # fmt: skip
         meet(barrier, t, n_threads, phase)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def descend(P, B, ptr, item, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared, second, space, t, n_threads, barrier):
-    """Fill A, or AT if `second`."""
+    """Fill A, or AT if `second`; items in the opposite order."""
     for phase in range(len(ptr) - 1):
         level = len(ptr) - 2 - phase
-        for i in range(ptr[level], ptr[level + 1]):
-            if item[i, 3] == t and marks[item[i, 0]] != DEAD:
-                s, lo, hi = item[i, 0], item[i, 1], item[i, 2]
-                pull(P, B, W, dW, M, V, E, A, VT, AT, root_flow, shared, second, space, s, lo, hi)
+        for i in range(ptr[level + 1] - 1, ptr[level] - 1, -1):
+            if item[i, 3] != t or marks[item[i, 0]] & UNWANTED:
+                continue
+            s, lo, hi = item[i, 0], item[i, 1], item[i, 2]
+            for d in range(len(AT)):
+                pull(P, B, W, dW[d], M, marks, V, E, A, VT[d], AT[d], root_flow, shared, second, space, s, lo, hi)
                 if P.steps[s, KIND] == DENSE_SUM:
-                    push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi)
+                    push(P, B, W, dW[d], M, marks, V, A, AT[d], second, space, s, lo, hi)
         meet(barrier, t, n_threads, phase)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def gather(P, B, owners, W, T, M, marks, V, E, A, VT, AT, count, OW, OT, shared, what, space, t, n_threads, barrier):
-    """Add to OW and OT what `gather.py` says, one block of parameters at a time."""
+    """Add to OW and OT, in each direction, what `gather.py` says, one block of parameters at a time."""
     for block in range(t, len(owners.weight_ptr) - 1, n_threads):
         for q in range(owners.weight_ptr[block], owners.weight_ptr[block + 1]):
             s = owners.weight_step[q]
-            if P.steps[s, KIND] == DENSE_SUM:
-                gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OW, shared, what, space, s)
-            else:
-                gather_sum(P, B, W, M, V, E, A, VT, AT, count, OW, shared, what, space, s)
+            if marks[s] & UNWANTED:
+                continue
+            for d in range(len(OW)):
+                if P.steps[s, KIND] == DENSE_SUM:
+                    gather_dense(P, B, W, M, marks, V, A, VT[d], AT[d], count, OW[d], shared, what, space, s)
+                else:
+                    gather_sum(P, B, W, M, marks, V, E, A, VT[d], AT[d], count, OW[d], shared, what, space, s)
     for block in range(t, len(owners.input_ptr) - 1, n_threads):
         for q in range(owners.input_ptr[block], owners.input_ptr[block + 1]):
             s = owners.input_step[q]
-            if marks[s] == COUNTED:
-                gather_table(P, B, T, V, E, A, AT, count, OT, shared, what, space, s)
+            if marks[s] & COUNTED and not marks[s] & UNWANTED:
+                for d in range(len(OT)):
+                    gather_table(P, B, T, V, E, A, AT[d], count, OT[d], shared, what, space, s)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def row_statistics(P, B, owners, T, V, G, count, ST, t, n_threads, barrier):
+    """Add to ST, in the layout of the input parameters, one block of parameters at a time."""
+    for block in range(t, len(owners.input_ptr) - 1, n_threads):
+        for q in range(owners.input_ptr[block], owners.input_ptr[block + 1]):
+            add_row_statistics(P, B, T, V, G, count, ST, owners.input_step[q])

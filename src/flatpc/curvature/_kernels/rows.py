@@ -1,7 +1,7 @@
 """Which row belongs to which.
 
 Values V lie once per distinct sub-row. Adjoints A, tangents of values VT and tangents of adjoints AT lie at the same places if
-`shared`, or once per row of the batch if not.
+`shared`, or once per row of the batch if not. VT and AT have all that once for each direction.
 
 Units: with E the scale of a row, a value is `V 2^E`, its tangent `VT 2^E`, its adjoint `A 2^-E` and that one's tangent
 `AT 2^-E`. So A·V is the flow, whatever the scale.
@@ -12,15 +12,27 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, ROW, SCOPE, STRIDE
+from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, ROW, SCOPE, STRIDE
 
-COUNTED, DEAD = 1, 2
-"""Marks of a step: its own parameters count; neither it nor anything below has any that do, nor is its adjoint wanted."""
+COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
+"""Marks of a step: its own parameters count; they move in some direction; neither they nor any below do, so that tangents of
+its values are zero and nowhere written; nothing is wanted of it or of anything below, adjoints included."""
+
+
+@njit(cache=True, boundscheck=False)
+def complete_marks(P, marks, wanted):
+    """Add STILL and UNWANTED to steps whose own COUNTED and MOVED are there; `wanted[s]` if something of step s itself is."""
+    for s in range(len(marks)):
+        still, unwanted = not marks[s] & MOVED, not wanted[s]
+        for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+            still &= marks[P.child[q]] & STILL != 0
+            unwanted &= marks[P.child[q]] & UNWANTED != 0
+        marks[s] |= (STILL if still else 0) | (UNWANTED if unwanted else 0)
 
 
 @njit(cache=True)
 def block_of(A, B, P, s):
-    """A step's part of A, VT or AT, [rows, stride]."""
+    """A step's part of A, or of one direction's VT or AT, [rows, stride]."""
     start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
     return A[start : start + rows * stride].reshape(rows, stride)
 

@@ -116,7 +116,7 @@ def _squares_table(P, B, T, V, E, A, OUT, space, s):
 def squares(P, B, W, T, M, marks, V, E, A, OUT, space, t, n_threads, barrier):
     """OUT[s, r]: the negated trace that step s contributes at row r; 0 for a step whose parameters don't count."""
     for s in range(t, len(P.steps), n_threads):
-        if marks[s] != COUNTED:
+        if not marks[s] & COUNTED:
             OUT[s] = 0
         elif P.steps[s, KIND] == DENSE_SUM:
             _squares_dense(P, B, W, M, V, A, OUT, space, s)

@@ -1,15 +1,16 @@
-"""Tangents of values, upward: how every value changes when the parameters move.
+"""Tangents of values, upward: how every value changes when the parameters move in one direction.
 
 The direction is one for all rows (`dW`, `dT`, in the layout of weights and of input tables), or each row's own (`own.py`;
-`space` says which). Sum: `ṡ = W ṗ + Ẇ p`. Product: `ṡ = Σ_c ṗ_c Π_{d≠c} p_d`.
+`space` says which). Sum: `ṡ = W ṗ + Ẇ p`. Product: `ṡ = Σ_c ṗ_c Π_{d≠c} p_d`. Steps that are STILL have no tangents to read.
 """
 
 import numpy as np
 from numba import njit
 
-from flatpc.curvature._kernels.own import SHARED_DIRECTION, WEIGHTS, direction, kappa_term, table_kappa
+from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares, table_kappa
+from flatpc.curvature._kernels.pairs import set_outer, set_two_outers
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import COUNTED, DEAD, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import MOVED, STILL, batch_row, block_of, power, scale, value_row
 from flatpc.engine._kernels.columns import (
     ADJOINT,
     CHILD,
@@ -28,12 +29,10 @@ from flatpc.engine._kernels.items import view
 
 
 @njit(cache=True, boundscheck=False)
-def move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi):
+def move_table(P, B, T, dT, V, E, A, VT, shared, space, s, lo, hi):
     """An input's table: the entry that was observed moves; a missing value is 1 whatever the table."""
     vt = block_of(VT, B, P, s)
     vt[lo:hi] = 0
-    if marks[s] != COUNTED:
-        return
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         x = B.X[B.rows[b], P.steps[s, VARIABLE]]
@@ -52,11 +51,13 @@ def move_table(P, B, T, dT, marks, V, E, A, VT, shared, space, s, lo, hi):
 
 
 @njit(cache=True, boundscheck=False)
-def _where_zero(P, B, V, E, VT, shared, s, b, r, row):
+def _where_zero(P, B, marks, V, E, VT, shared, s, b, r, row):
     """What moves a product through a factor that is zero: there the others are multiplied, not divided out."""
     shift, first = total_shift(P, B, E, s, b), P.steps[s, CHILD]
     for q in range(first, P.steps[s, CHILD_END]):
         c = P.child[q]
+        if marks[c] & STILL:
+            continue
         rc = value_row(P, B, c, b)
         vc, tc = view(V, B, P, c)[rc], block_of(VT, B, P, c)[rc if shared else r]
         for j in range(P.steps[s, WIDTH]):
@@ -74,19 +75,26 @@ def move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi):
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         row = vt[r]
-        row[:] = 0
         if last - first == 2:
             rx, ry = value_row(P, B, x, b), value_row(P, B, y, b)
             vx, vy, tx, ty = all_vx[rx], all_vy[ry], all_tx[rx if shared else r], all_ty[ry if shared else r]
             factor = power(total_shift(P, B, E, s, b))
-            for j in range(k):
-                row[j] = (tx[j] * vy[j] + vx[j] * ty[j]) * factor
+            if marks[y] & STILL:
+                for j in range(stride):
+                    row[j] = tx[j] * vy[j] * factor
+            elif marks[x] & STILL:
+                for j in range(stride):
+                    row[j] = vx[j] * ty[j] * factor
+            else:
+                for j in range(stride):
+                    row[j] = (tx[j] * vy[j] + vx[j] * ty[j]) * factor
             continue
+        row[:] = 0
         value = v[value_row(P, B, s, b)]
         zeros = False
         for q in range(first, last):
             c = P.child[q]
-            if marks[c] == DEAD:
+            if marks[c] & STILL:
                 continue
             rc = value_row(P, B, c, b)
             at, at_moved = B.at[c, VALUE] + rc * stride, B.at[c, ADJOINT] + (rc if shared else r) * stride
@@ -97,46 +105,46 @@ def move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi):
                 row[j] += tc[j] * value[j] / vc[j] if vc[j] > 0 else 0.0
             zeros |= low == 0
         if zeros:
-            _where_zero(P, B, V, E, VT, shared, s, b, r, row)
-        for j in range(k, stride):
-            row[j] = 0
+            _where_zero(P, B, marks, V, E, VT, shared, s, b, r, row)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
-def move_kronecker(P, B, V, E, VT, shared, s, lo, hi):
-    vt = block_of(VT, B, P, s)
+@njit(cache=True, boundscheck=False)
+def move_kronecker(P, B, marks, V, E, VT, shared, s, lo, hi):
     x, y = P.child[P.steps[s, CHILD]], P.child[P.steps[s, CHILD] + 1]
-    kx, ky = P.steps[x, WIDTH], P.steps[y, WIDTH]
+    kx, ky, stride = P.steps[x, WIDTH], P.steps[y, WIDTH], P.steps[s, STRIDE]
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         rx, ry = value_row(P, B, x, b), value_row(P, B, y, b)
-        vx, vy = view(V, B, P, x)[rx], view(V, B, P, y)[ry]
-        tx, ty = block_of(VT, B, P, x)[rx if shared else r], block_of(VT, B, P, y)[ry if shared else r]
-        factor = power(total_shift(P, B, E, s, b))
-        row = vt[r]
-        for i in range(kx):
-            t, v = tx[i] * factor, vx[i] * factor
-            for j in range(ky):
-                row[i * ky + j] = t * vy[j] + v * ty[j]
-        for j in range(kx * ky, P.steps[s, STRIDE]):
-            row[j] = 0
+        vx, vy = B.at[x, VALUE] + rx * P.steps[x, STRIDE], B.at[y, VALUE] + ry * P.steps[y, STRIDE]
+        tx = B.at[x, ADJOINT] + (rx if shared else r) * P.steps[x, STRIDE]
+        ty = B.at[y, ADJOINT] + (ry if shared else r) * P.steps[y, STRIDE]
+        factor = V.dtype.type(power(total_shift(P, B, E, s, b)))
+        to = B.at[s, ADJOINT] + r * stride
+        if marks[y] & STILL:
+            set_outer(VT, to, VT, tx, V, vy, factor, kx, ky)
+        elif marks[x] & STILL:
+            set_outer(VT, to, V, vx, VT, ty, factor, kx, ky)
+        else:
+            set_two_outers(VT, to, VT, tx, V, vy, V, vx, VT, ty, factor, kx, ky)
+        for j in range(kx * ky, stride):
+            VT[to + j] = 0
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def move_join(P, B, E, VT, shared, s, lo, hi):
+def move_join(P, B, marks, E, VT, shared, s, lo, hi):
     vt = block_of(VT, B, P, s)
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         row, start = vt[r], 0
+        row[:] = 0
         for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
             c = P.child[q]
-            tc = block_of(VT, B, P, c)[r]
-            factor = power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
-            for j in range(P.steps[c, WIDTH]):
-                row[start + j] = tc[j] * factor
+            if not marks[c] & STILL:
+                tc = block_of(VT, B, P, c)[r]
+                factor = power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
+                for j in range(P.steps[c, WIDTH]):
+                    row[start + j] = tc[j] * factor
             start += P.steps[c, WIDTH]
-        for j in range(start, P.steps[s, STRIDE]):
-            row[j] = 0
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -146,8 +154,10 @@ def move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi):
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
     w = W[at : at + k * n_in].reshape(k, n_in)
     vt[lo:hi] = 0
-    if marks[c] != DEAD:
+    if not marks[c] & STILL:
         multiply_transposed(tc, w, vt, lo, hi)
+    if not marks[s] & MOVED:
+        return
     if space == SHARED_DIRECTION:
         more = np.empty((hi - lo, P.steps[s, STRIDE]), VT.dtype)
         multiply_transposed(p[lo:hi], dW[at : at + k * n_in].reshape(k, n_in), more, 0, hi - lo)
@@ -155,39 +165,45 @@ def move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi):
             for n in range(k):
                 vt[r, n] += more[r - lo, n]
         return
-    a, v = block_of(A, B, P, s), view(V, B, P, s)
+    a, v, inside = block_of(A, B, P, s), view(V, B, P, s), P.steps[c, WIDTH]
+    share = np.empty(inside)
+    shares(M, at, 1, inside, share)
     for r in range(lo, hi):
         u = value_row(P, B, s, r)
         value = p[u]
-        if space == WEIGHTS and len(M) == 0:
-            squares = 0.0
-            for j in range(n_in):
-                squares += value[j] * value[j]
+        if space <= SIMPLEX and len(M) == 0:  # 2 s̄ Σ (p - mean)²
+            squares, mean = 0.0, 0.0
+            if space == SIMPLEX:
+                for j in range(inside):
+                    mean += value[j]
+                mean /= inside
+            for j in range(inside):
+                squares += (value[j] - mean) * (value[j] - mean)
             for n in range(k):
                 vt[r, n] += 2.0 * a[r, n] * squares
             continue
         for n in range(k):
             weight, mine = w[n], a[r, n]
             flow = mine * v[u, n]
-            kappa, total = 0.0, 0.0
-            for j in range(n_in):
-                kappa += kappa_term(space, weight[j], mine * value[j], flow)
             if len(M):
-                mask = M[at + n * n_in : at + (n + 1) * n_in]
-                for j in range(n_in):
-                    total += mask[j] * value[j] * direction(space, weight[j], mine * value[j], flow, kappa)
-            else:
-                for j in range(n_in):
+                shares(M, at + n * n_in, 1, inside, share)
+            kappa, total = 0.0, 0.0
+            for j in range(inside):
+                kappa += kappa_term(space, weight[j], mine * value[j], flow, share[j])
+            for j in range(inside):
+                if share[j] > 0:
                     total += value[j] * direction(space, weight[j], mine * value[j], flow, kappa)
             vt[r, n] += total
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
-def move_sum(P, B, W, dW, M, V, E, A, VT, shared, space, s, lo, hi):
+def move_sum(P, B, W, dW, M, marks, V, E, A, VT, shared, space, s, lo, hi):
     """A MIXTURE or a SCALAR_SUM, unit by unit; children have the step's own scope."""
     vt, a, v = block_of(VT, B, P, s), block_of(A, B, P, s), view(V, B, P, s)
     k, first, last = P.steps[s, WIDTH], P.steps[s, CHILD], P.steps[s, CHILD_END]
     stride = P.steps[s, STRIDE] if P.steps[s, KIND] == MIXTURE else 1
+    share = np.empty(last - first)
+    shares(M, P.steps[s, WEIGHT], stride, last - first, share)
     for r in range(lo, hi):
         b = batch_row(P, B, s, r, shared)
         u = value_row(P, B, s, b)
@@ -197,11 +213,14 @@ def move_sum(P, B, W, dW, M, V, E, A, VT, shared, space, s, lo, hi):
             kappa = 0.0
             mine = 0.0 if space == SHARED_DIRECTION else a[r, j]
             flow = mine * v[u, j]
+            if len(M):
+                shares(M, P.steps[s, WEIGHT] + j, stride, last - first, share)
             if space > WEIGHTS:
                 for q in range(first, last):
                     c = P.child[q]
                     p = V[B.at[c, VALUE] + u * P.steps[c, STRIDE] + j] * power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
-                    kappa += kappa_term(space, W[P.steps[s, WEIGHT] + (q - first) * stride + j], mine * p, flow)
+                    weight = W[P.steps[s, WEIGHT] + (q - first) * stride + j]
+                    kappa += kappa_term(space, weight, mine * p, flow, share[q - first])
             for q in range(first, last):
                 c = P.child[q]
                 factor = power(scale(E, B, P, c, b) - scale(E, B, P, s, b))
@@ -209,8 +228,10 @@ def move_sum(P, B, W, dW, M, V, E, A, VT, shared, space, s, lo, hi):
                 p = V[B.at[c, VALUE] + u * P.steps[c, STRIDE] + j] * factor
                 if space == SHARED_DIRECTION:
                     change = dW[at]
-                elif len(M) and M[at] == 0:
+                elif share[q - first] == 0:
                     change = 0.0
                 else:
                     change = direction(space, W[at], mine * p, flow, kappa)
-                row[j] += W[at] * block_of(VT, B, P, c)[r, j] * factor + change * p
+                row[j] += change * p
+                if not marks[c] & STILL:
+                    row[j] += W[at] * block_of(VT, B, P, c)[r, j] * factor

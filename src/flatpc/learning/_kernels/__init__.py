@@ -6,6 +6,6 @@ from flatpc.engine import _kernels as engine_kernels
 from flatpc.engine.kernel_cache import kernel_cache
 
 with kernel_cache(engine_kernels.SOURCES, Path(__file__).parent):
-    from flatpc.learning._kernels import entropy, row_statistics, simplex, tables
+    from flatpc.learning._kernels import entropy, simplex, tables
 
-__all__ = ["entropy", "row_statistics", "simplex", "tables"]
+__all__ = ["entropy", "simplex", "tables"]

@@ -1,6 +1,6 @@
 """Sufficient statistics of inputs from adjoints, or tangents of adjoints, that lie row by row.
 
-The gradient of Σ flow · log p in an input's parameters is linear in them (`unconstrained.py`). For a penalty's gradient the place
+The gradient of Σ flow · log p in an input's parameters is linear in them, for every family. For a penalty's gradient the place
 of a unit's flow, adjoint times value, is taken by its change: tangent of the adjoint times value.
 """
 
@@ -23,8 +23,9 @@ from flatpc.engine._kernels.columns import (
 )
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
-def _add(P, B, T, V, G, count, ST, s):
+@njit(cache=True, boundscheck=False)
+def add_row_statistics(P, B, T, V, G, count, ST, s):
+    """Add step s's to ST; G are adjoints, or tangents of adjoints."""
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     for r in range(B.at[s, ADJOINT_ROWS]):
         x = B.X[B.rows[r], P.steps[s, VARIABLE]]
@@ -45,11 +46,3 @@ def _add(P, B, T, V, G, count, ST, s):
             else:
                 ST[at + j] += flow
                 ST[at + stride + j] += flow * x
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def add_row_statistics(P, B, owners, T, V, G, count, ST, t, n_threads, barrier):
-    """Add to ST, in the layout of the input parameters, one block of parameters at a time."""
-    for block in range(t, len(owners.input_ptr) - 1, n_threads):
-        for q in range(owners.input_ptr[block], owners.input_ptr[block + 1]):
-            _add(P, B, T, V, G, count, ST, owners.input_step[q])
