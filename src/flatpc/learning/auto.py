@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from flatpc.errors import DataError, OptionError
 from flatpc.learning.auto_average import average_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
-from flatpc.learning.auto_regularizer import candidates
+from flatpc.learning.auto_regularizer import candidates, is_auto
 from flatpc.learning.auto_training import Candidate, Task, replay
 from flatpc.structures.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns, whole_number
@@ -163,6 +163,7 @@ class _Search:
             train, (judges, _) = rows, read_columns(valid, families)
         self.task = Task(train, judges, families, seed, missing, n_threads)
         self.fixed, self.tried = candidates(regularizer, sharpness)
+        self.free = is_auto(sharpness) and is_auto(regularizer)
         self.pool: list[Candidate] = []
         self.epochs_left = self.budget
 
@@ -198,7 +199,7 @@ class _Search:
             self.pool.append(task.start(plan))
             last = self.pool[-1].seconds
         self._say("mixtures of trees")
-        best = self._halve(hidden_plans(task.families, task.train))
+        best = self._halve(hidden_plans(task.families, task.train, self.free))
         if best is not None:
             best = self._regularize(best)
             if self.average:
@@ -224,7 +225,7 @@ class _Search:
                     continue
                 if isinstance(entrant, Plan):
                     entrant = self.task.start(entrant)
-                    entrant.regularizer = self.fixed
+                    entrant.regularizer = entrant.plan.regularizer or self.fixed
                     racing.append(entrant)
                     self.pool.append(entrant)
                 self._train(entrant, max(1, per_round // survivors), seconds)
@@ -233,7 +234,7 @@ class _Search:
 
     def _regularize(self, best: Candidate) -> Candidate:
         """Go on from the best one with each regulariser, and with none; then train the best of those on."""
-        variants = [self.fixed, *(part for part in self.tried)] if self.tried else []
+        variants = list(dict.fromkeys([best.regularizer, *self.tried])) if self.tried else []
         share = (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
         epochs = max(1, int(share * self.epochs_left / max(len(variants), 1)))
         end = self.seconds + share * self.left

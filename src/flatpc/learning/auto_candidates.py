@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from flatpc import structures
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.sharpness import Sharpness
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -26,6 +28,8 @@ MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
 
 FEW = 2000
 """Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
+LARGE, FLAT = 48, (Sharpness(mu=0.3), Laplace(0.01, on="inputs"))
+"""States of a latent, and regularisers, of a hidden tree that is large for few rows."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Plan:
     options: dict[str, Any] = field(default_factory=dict)
     trained: bool = False
     """Whether it is only a start, to be trained by EM."""
+    regularizer: tuple[Any, ...] = ()
+    """With which its training begins."""
 
     @property
     def name(self) -> str:
@@ -74,10 +80,11 @@ def mixture_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
     return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if len(rows) >= 10 * n]
 
 
-def hidden_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
+def hidden_plans(families: Sequence[Family], rows: Array, sharpness: bool) -> list[Plan]:
     """Hidden Chow-Liu trees of several sizes, starts and numbers of trees; Einsum Networks for numbers.
 
-    Sizes are those for which there are six rows for each state of a latent, and the smallest.
+    Sizes are those for which there are six rows for each state of a latent, and the smallest; where rows are few and `sharpness`
+    may be penalised, also one that is too large for them without the penalty.
     """
     if not _tabular(families):
         plans = [Plan("hclt", {"n_latents": size}, trained=True) for size in _fitting((4, 8, 16), rows)]
@@ -92,6 +99,8 @@ def hidden_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
     for size in _fitting((4, 8, 16, 32, 64), rows)[-3:]:
         plans.append(Plan("hclt", {"n_latents": max(size, least), **start}, trained=True))
         plans.append(Plan("hclt", {"n_latents": max(size, least)}, trained=True))
+    if len(rows) < FEW and sharpness:
+        plans.append(Plan("hclt", {"n_latents": max(LARGE, least)}, trained=True, regularizer=FLAT))
     if not np.isnan(rows).any():
         clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
         for size, n_trees in ((4, 4), (8, 10), (16, 8)):
