@@ -1,7 +1,6 @@
 """The demo: two small data sets, each learnt with and without sharpness-aware learning, told as a table and a page.
 
-from flatpc.pages.demo import run
-run("demo")                                     # prints two tables and writes demo/report.html
+`run("demo")` prints the tables and writes `demo/report.html`; `make demo` and `flatpc demo` call it.
 """
 
 from __future__ import annotations
