@@ -15,6 +15,9 @@ from flatpc.data.columns import Columns
 from flatpc.data.model_files import load_model, plain_columns, save_model
 from flatpc.errors import FileFormatError
 
+FIXTURE = Path(__file__).parent / "fixtures" / "version-1-table.safetensors"
+RAIN = 17.5 / 41  # "nein" in 17 of 40 rows, and one more row spread evenly over both values
+
 
 def table() -> pl.DataFrame:
     rng = np.random.default_rng(0)
@@ -47,6 +50,17 @@ def test_columns_come_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.columns.encode(table()), rows)
     np.testing.assert_array_equal(model.circuit.log_prob(rows), circuit.log_prob(rows))
     assert model.columns.decode(rows).equals(table())
+
+
+def test_files_of_version_1_stay_loadable() -> None:
+    """The fixture was written by the first release; if this fails, users' models are lost."""
+    model = load_model(FIXTURE)
+    assert model.columns == Columns.learn(table())
+    assert model.about == {"structure": "factorized"}
+    rain = model.circuit.parameters[0]
+    assert isinstance(rain, dict)
+    np.testing.assert_allclose(rain["p"], [RAIN], rtol=1e-15)
+    assert model.circuit.families[5] == fp.Gaussian()
 
 
 def test_a_circuit_alone_gets_plain_columns(tmp_path: Path) -> None:

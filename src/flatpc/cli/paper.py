@@ -67,6 +67,8 @@ def reproduce(
     else:
         show_table(name, [(key.replace("_", " "), _shown(value)) for key, value in found.items()])
         say(f"Results are in {folder}; wrote {page}.")
+    if found["left"]:
+        say(f"{found['left']} are left; the same command goes on with them.")
     if found.get("failed"):
         say(f"{found['failed']} runs ended with an error; run them again with --retry.")
         raise typer.Exit(MISTAKE)
