@@ -7,6 +7,7 @@ paper's appendix.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from flatpc.data import MANIFOLDS
@@ -67,6 +68,13 @@ def _series(data: Any) -> Iterator[tuple[str, list[int], list[float]]]:
         yield rows, list(range(1, len(data[rows]) + 1)), numbers(data[rows])
 
 
+def _range(models: dict[str, Any]) -> tuple[float, float]:
+    """Of NLLs after the first few epochs, beside whose fall nothing else would be seen."""
+    losses = [loss for data in models.values() for _, _, curve in _series(data) for loss in curve[4:] if isfinite(loss)]
+    margin = 0.05 * (max(losses) - min(losses))
+    return min(losses) - margin, max(losses) + margin
+
+
 def _figure(by_fraction: ByFraction) -> Any:
     from plotly.subplots import make_subplots
 
@@ -75,6 +83,7 @@ def _figure(by_fraction: ByFraction) -> Any:
         2, len(by_fraction), shared_xaxes=True, subplot_titles=titles, vertical_spacing=0.07, horizontal_spacing=0.045
     )
     for column, models in enumerate(by_fraction.values(), start=1):
+        figure.update_yaxes(range=_range(models), row=1, col=column)
         for method, data in models.items():
             line = {"color": COLOURS[method], "width": 1.6}
             for rows, epochs, losses in _series(data):
@@ -112,9 +121,10 @@ def _picture(name: str, by_fraction: ByFraction) -> Any:
                 style = ":" if rows == "train" else "-"
                 top.plot(epochs, losses, style, color=COLOURS[method], label=f"{method_title(method)}, {rows}")
             bottom.plot(data["sharpness"]["epoch"], numbers(data["sharpness"]["weights"]), ".-", color=COLOURS[method])
-        top.set(title=f"{percent(fraction)} of the rows")
+        top.set(title=f"{percent(fraction)} of the rows", ylim=_range(models))
         bottom.set(xlabel="epoch", yscale="log")
     grid[0, 0].set_ylabel("NLL")
     grid[1, 0].set_ylabel("sharpness")
-    grid[0, 0].legend(frameon=False, fontsize=8)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
     return figure
