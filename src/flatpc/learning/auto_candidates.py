@@ -96,14 +96,14 @@ def hidden_plans(families: Sequence[Family], rows: Array, sharpness: bool) -> li
     if len(rows) < FEW:
         start |= {"prior": "marginals", "smoothing": 10.0}
     plans = []
-    for size in _fitting((4, 8, 16, 32, 64), rows)[-3:]:
-        plans.append(Plan("hclt", {"n_latents": max(size, least), **start}, trained=True))
-        plans.append(Plan("hclt", {"n_latents": max(size, least)}, trained=True))
+    # Either start is better now and then, and models that differ are better averaged: sizes take turns.
+    for place, size in enumerate(_fitting((4, 8, 16, 32, 64), rows)[-3:]):
+        plans.append(Plan("hclt", {"n_latents": max(size, least), **({} if place == 1 else start)}, trained=True))
     if len(rows) < FEW and sharpness:
         plans.append(Plan("hclt", {"n_latents": max(LARGE, least)}, trained=True, regularizer=FLAT))
     if not np.isnan(rows).any():
         clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
-        for size, n_trees in ((4, 4), (8, 10), (16, 8)):
+        for size, n_trees in ((4, 4), (8, 10), (16, 8))[0 if len(rows) < FEW else 1 :]:
             if len(rows) >= 50 * n_trees:
                 plans.append(Plan("hclt", {"n_latents": max(size, least), "n_trees": n_trees, **clusters}, trained=True))
     return plans
