@@ -137,6 +137,13 @@ def test_a_data_set_by_name_and_a_fraction_of_it(tmp_path: Path) -> None:
     assert math.isfinite(found["nll"]["test"])
 
 
+@pytest.mark.parametrize("file", ["people.csv", "bits.npz"])
+def test_a_fraction_of_a_file(desk: Path, tmp_path: Path, file: str) -> None:
+    found = run("fit", desk / file, "-o", tmp_path / "model", *QUICK, "--fraction", 0.5, "--json").json
+    n = 60 if file == "people.csv" else 40
+    assert (found["train_rows"], found["valid_rows"]) == (n - n // 5, n // 5)
+
+
 def test_kinds_are_overruled(desk: Path, tmp_path: Path) -> None:
     run("fit", desk / "people.csv", "-o", tmp_path / "model", *QUICK, "--kind", "visits=continuous", "--kind", "age=count")
     kinds = load_model(tmp_path / "model").columns.kinds

@@ -26,7 +26,7 @@ Folder = Annotated[Path, typer.Option(help="Where results are kept.")]
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="table1, table2, never-lose or figure-...; `list` lists them.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="table1, table2, figure-trace and so on; `list` lists them all.")],
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it, unless parts are named.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the last run stopped. It always does; runs that are done stay done.")
