@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
+from flatpc.cli.candidates import Learner
 from flatpc.data.model_files import load_model
 from flatpc.learning import auto_training
 from tests.cli.conftest import QUICK
@@ -193,6 +194,21 @@ def test_ctrl_c_keeps_what_was_learnt(desk: Path, tmp_path: Path, monkeypatch: p
     assert "Traceback" not in answer.err
     best = -fp.load(tmp_path / "model").log_prob(bits(30, seed=1)).mean()
     assert f"{best:.4f}" in answer.out
+
+
+def test_ctrl_c_between_two_models(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Learner.learn
+
+    def learn(self: Learner, plan: Any) -> Any:
+        if plan.latents == 16:
+            raise KeyboardInterrupt
+        return real(self, plan)
+
+    monkeypatch.setattr(Learner, "learn", learn)
+    answer = Answer("fit", desk / "people.csv", "-o", tmp_path / "model", "--structure", "hclt", "--epochs", 2)
+    assert answer.code == 130
+    assert "7 of 8 candidates were not tried" in answer.err
+    assert load_model(tmp_path / "model").about["latents"] == 4
 
 
 def test_ctrl_c_while_choosing(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

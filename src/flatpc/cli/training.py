@@ -92,13 +92,18 @@ class Run:
         self.candidates = []
         with Bar(len(plans), self.settings.most_epochs, self.volume) as bar:
             learner = Learner(self.settings, train, valid, families, bar.watch)
-            for plan in plans(self.candidates):
-                bar.begin(plan)
-                self.candidates.append(learner.learn(plan))
-                if self.candidates[-1].stopped in ("interrupted", "time budget"):
-                    break
+            try:
+                for plan in plans(self.candidates):
+                    bar.begin(plan)
+                    self.candidates.append(learner.learn(plan))
+                    if self.candidates[-1].stopped in ("interrupted", "time budget"):
+                        break
+                self.interrupted = self.candidates[-1].stopped == "interrupted"
+            except KeyboardInterrupt:  # between two models, while nothing is learnt
+                if not self.candidates:
+                    raise
+                self.interrupted = True
         self.left_out = len(plans) - len(self.candidates)
-        self.interrupted = self.candidates[-1].stopped == "interrupted"
         self.chosen = best_of(self.candidates)
 
     @property
