@@ -119,6 +119,7 @@ def landscape(
 
 def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progress: bool) -> Array:
     """`[tables, points]`; what depends on the rows alone is prepared once."""
+    from rich.console import Console
     from rich.progress import track
 
     from flatpc.engine.evaluator import Evaluator
@@ -127,7 +128,7 @@ def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progres
     point = coordinates.point
     evidence = None
     out = np.empty((len(tables), len(moves)))
-    for i, move in enumerate(track(moves, "Loss landscape", disable=not progress, transient=True)):
+    for i, move in enumerate(track(moves, "Loss landscape", disable=not progress, transient=True, console=Console(stderr=True))):
         evaluator = Evaluator(coordinates.circuit_at(point + move), "float64")
         if evidence is None:
             evidence = [Evidence(evaluator.program, rows) for rows in tables]

@@ -42,6 +42,7 @@ def figure(name: str) -> Any:
 
 def compute(name: str, folder: str | Path, *, quick: bool = False, budget: float = math.inf, progress: bool = True) -> Found:
     """Compute what is missing of a figure, and keep it in `folder/figures`; after `budget` seconds no further piece is begun."""
+    from rich.console import Console
     from rich.progress import track
 
     module = figure(name)
@@ -50,7 +51,7 @@ def compute(name: str, folder: str | Path, *, quick: bool = False, budget: float
         module.pieces(quick),
         module.compute,
         deadline=time.monotonic() + budget,
-        track=lambda names: track(names, name, disable=not progress),
+        track=lambda names: track(names, name, disable=not progress, console=Console(stderr=True)),
     )
 
 
