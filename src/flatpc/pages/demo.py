@@ -84,9 +84,9 @@ def spiral(quick: bool = False) -> Example:
 
 def bars(quick: bool = False) -> Example:
     """Noisy pictures of bars: 100 training rows of 64 bits for a hidden Chow-Liu tree."""
-    # Seeds with a typical outcome: of five tried, neither the best nor the worst for the penalty.
-    data = Splits("bars", *(bar_pictures(n, seed) for seed, n in enumerate((100, 500, 500), start=30)))
-    circuit = fp.structures.hclt(data.train, n_latents=4 if quick else 16, seed=3)
+    # Of five seeds, the one with the median difference between the penalty and the plain model stopped early.
+    data = Splits("bars", *(bar_pictures(n, seed) for seed, n in enumerate((100, 500, 500), start=20)))
+    circuit = fp.structures.hclt(data.train, n_latents=4 if quick else 16, seed=2)
     return Example(
         "Bars",
         f"Black-and-white pictures of {SIDE} by {SIDE} pixels that hold one lying or standing bar, each pixel flipped with "
