@@ -137,13 +137,17 @@ class TestResults:
 
 def test_forecast_knows_similar_cells() -> None:
     slow, fast = CELLS[0], CELLS[1]
-    forecast = Forecast([Result(slow, "a", "1", 10.0, {}), Result(fast, "b", "1", 2.0, {}), Result(fast, "c", "1", 99.0, {}, "bad")])
+    forecast = Forecast(
+        [Result(slow, "a", "1", 10.0, {}), Result(fast, "b", "1", 2.0, {}), Result(fast, "c", "1", 99.0, {}, "bad")]
+    )
     assert forecast.seconds([slow, fast, CELLS[2]]) == 10.0 + 2.0 + 6.0
     assert Forecast([]).seconds([slow]) == 0.0
 
 
 class TestTables:
-    @pytest.mark.parametrize(("name", "n"), [("table1", 8 * 5 * 5 * 7), ("table2", 20 * 5 * 5 * 12)])
+    @pytest.mark.parametrize(
+        ("name", "n"), [("table1", 8 * 5 * 5 * 7), ("table2", 20 * 5 * 5 * 12), ("never-lose", 20 * 5 * 5 * 9)]
+    )
     def test_the_whole_grid(self, name: str, n: int) -> None:
         cells = table(name).cells()
         assert len(cells) == len(set(cells)) == n

@@ -24,6 +24,7 @@ from flatpc.circuit.families import Bernoulli
 from flatpc.data import load_debd
 from flatpc.data.splits import Splits
 from flatpc.errors import OptionError
+from flatpc.experiments.cells import Cell, Metrics
 from flatpc.learning import Dropout, Entropy, Laplace, Sharpness, Softening, choose
 from flatpc.learning.auto_candidates import Plan
 from flatpc.learning.auto_training import Candidate, Task
@@ -76,6 +77,12 @@ def run_cell(dataset: str, fraction: float, trial: int, options: Options | None 
     options = options or Options()
     data = _load(dataset, options.folder).fraction(fraction, how=options.subset, seed=trial)
     return compare(data, trial, options)
+
+
+def never_lose_cell(cell: Cell, settings: Options) -> Metrics:
+    """One contender of a cell, for the runner."""
+    found = run_cell(cell.dataset, cell.fraction, cell.trial, replace(settings, contenders=(cell.method,)))
+    return {"test_nll": found[f"test_{cell.method}"], "valid_nll": found[f"valid_{cell.method}"], "rows": found["rows"]}
 
 
 def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:

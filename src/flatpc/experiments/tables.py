@@ -10,6 +10,7 @@ from flatpc.data import DEBD, MANIFOLDS
 from flatpc.errors import OptionError
 from flatpc.experiments import protocols
 from flatpc.experiments.cells import Cell, Metrics
+from flatpc.experiments.never_lose import CONTENDERS, Options, never_lose_cell
 from flatpc.experiments.training import einsum_cell, hclt_cell
 
 GRID = tuple(f"mu={mu}" for mu in (0.01, 0.05, 0.1, 0.5, 1.0))
@@ -83,6 +84,11 @@ TABLES = {
         ("plain", *GRID, "mean-flow", "laplace=0.01", "laplace=0.1", "laplace=1", "factorized", "chow-liu"), (*GRID, "mean-flow"),
         {"datasets": ("nltcs", "plants", "dna"), "fractions": (0.01, 0.05), "trials": (0, 1),
          "methods": ("plain", "mu=0.1", "mu=1.0", "laplace=0.1", "factorized", "chow-liu")},
+    ),
+    "never-lose": Table(
+        "never-lose", "Our default against simple models and rivals on the binary benchmarks", never_lose_cell,
+        {"text": Options(), "code": Options(subset="first")}, tuple(sorted(DEBD)), CONTENDERS, ("sharpness",),
+        {"datasets": ("nltcs",), "fractions": FRACTIONS[:3], "trials": (0,), "methods": CONTENDERS},
     ),
 }  # fmt: skip
 

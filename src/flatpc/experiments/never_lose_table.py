@@ -1,0 +1,94 @@
+"""The comparison "never lose" as a table: our default against the best of what anybody could have had.
+
+A cell (a data set at a fraction) is won if the default's mean test NLL is at most the lowest of the factorised model's, the
+Chow-Liu tree's and the paper's two models'; within one standard error of it counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flatpc.experiments import paper
+from flatpc.experiments.cells import Result
+from flatpc.experiments.comparison import Mean
+from flatpc.experiments.never_lose import CONTENDERS
+
+DEFAULT = "default"
+SIMPLE = ("factorized", "chow_liu")
+PAPERS = {"paper's plain": "base", "paper's regularised": "regularised"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One cell: every contender's mean test NLL."""
+
+    dataset: str
+    fraction: float
+    ours: dict[str, Mean]
+    papers: dict[str, float]
+
+    @property
+    def target(self) -> tuple[str, float] | None:
+        """Whom the default must not lose to, and the number; None while a simple model has not been run."""
+        if any(name not in self.ours for name in SIMPLE):
+            return None
+        rivals = {**self.papers, **{name: self.ours[name].value for name in SIMPLE}}
+        best = min(rivals, key=lambda name: rivals[name])
+        return best, rivals[best]
+
+    @property
+    def won(self) -> bool | None:
+        """Whether the default is at most the target, or within a standard error of it; None if it has not been run."""
+        if DEFAULT not in self.ours or self.target is None:
+            return None
+        mean = self.ours[DEFAULT]
+        return mean.value <= self.target[1] + (0.0 if math.isnan(mean.error) else mean.error)
+
+
+def standings(results: Iterable[Result], protocol: str = "text") -> list[Standing]:
+    """All cells that have results, data set by data set."""
+    found: dict[tuple[str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for result in results:
+        if not result.error and result.cell.protocol == protocol:
+            found[result.cell.dataset, result.cell.fraction][result.cell.method].append(result.metrics["test_nll"])
+    out = []
+    for (dataset, fraction), values in sorted(found.items()):
+        ours = {name: mean for name in CONTENDERS if (mean := Mean.of(values.get(name, ()))) is not None}
+        theirs = {name: paper.value("hclt_nll", dataset, fraction, column) for name, column in PAPERS.items()}
+        out.append(Standing(dataset, fraction, ours, {name: value for name, value in theirs.items() if value is not None}))
+    return out
+
+
+def count(cells: Iterable[Standing]) -> tuple[int, int]:
+    """Cells won, and cells decided.
+
+    >>> count([])
+    (0, 0)
+    """
+    decided = [cell.won for cell in cells if cell.won is not None]
+    return sum(decided), len(decided)
+
+
+def contribution(cells: Iterable[Standing], of: str, over: str = "plain") -> dict[float, Mean]:
+    """By fraction: by how many percent the test NLL of one contender is lower than that of another, over data sets."""
+    gains: dict[float, list[float]] = defaultdict(list)
+    for cell in cells:
+        if of in cell.ours and over in cell.ours:
+            base = cell.ours[over].value
+            gains[cell.fraction].append(100 * (base - cell.ours[of].value) / abs(base))
+    return {fraction: mean for fraction in sorted(gains) if (mean := Mean.of(gains[fraction])) is not None}
+
+
+def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table as text; what has not been run is `–`."""
+    head = ["data set", "rows, %", *PAPERS, *CONTENDERS, "won"]
+    rows = []
+    for cell in cells:
+        ours = [mean.text(3) if (mean := cell.ours.get(name)) else "–" for name in CONTENDERS]
+        theirs = [f"{cell.papers[name]:.3f}" if name in cell.papers else "–" for name in PAPERS]
+        verdict = {True: "yes", False: f"no: {cell.target[0]}" if cell.target else "no", None: "–"}[cell.won]
+        rows.append([cell.dataset, f"{100 * cell.fraction:g}", *theirs, *ours, verdict])
+    return head, rows

@@ -1,0 +1,64 @@
+"""Who won a cell, and by how much a regulariser helps."""
+
+import math
+
+import pytest
+
+from flatpc.experiments.cells import Cell, Result
+from flatpc.experiments.never_lose_table import as_rows, contribution, count, standings
+
+
+def result(method: str, nll: float, trial: int = 0, dataset: str = "nltcs", fraction: float = 0.01, error: str = "") -> Result:
+    cell = Cell("never-lose", dataset, fraction, trial, method, "text")
+    return Result(cell, f"{method}{trial}{dataset}{fraction}", "1", 1.0, {"test_nll": nll}, error)
+
+
+SIMPLE = [result("factorized", 9.0), result("chow_liu", 6.9)]
+
+
+def test_the_target_is_the_best_of_simple_models_and_the_paper() -> None:
+    (cell,) = standings(SIMPLE)
+    assert cell.target == ("paper's regularised", 6.576)
+    assert cell.won is None
+    (cell,) = standings([*SIMPLE, result("chow_liu", 1.0, trial=1)])
+    assert cell.target == ("chow_liu", pytest.approx(3.95))
+
+
+@pytest.mark.parametrize(
+    ("values", "won"), [([6.5], True), ([6.6], False), ([6.5, 6.7], True), ([6.69, 6.70], False), ([6.576], True)]
+)
+def test_within_a_standard_error_counts(values: list[float], won: bool) -> None:
+    (cell,) = standings([*SIMPLE, *(result("default", nll, trial) for trial, nll in enumerate(values))])
+    assert cell.won is won
+    assert count([cell]) == (int(won), 1)
+
+
+def test_no_verdict_without_the_simple_models() -> None:
+    (cell,) = standings([SIMPLE[0], result("default", 1.0)])
+    assert cell.won is None
+    assert count([cell]) == (0, 0)
+
+
+def test_failed_runs_do_not_count() -> None:
+    (cell,) = standings([*SIMPLE, result("default", 1.0, error="oh")])
+    assert "default" not in cell.ours
+
+
+def test_contribution_is_a_mean_over_data_sets() -> None:
+    cells = standings([
+        result("plain", 10.0), result("sharpness", 9.0), result("plain", 20.0, dataset="dna"),
+        result("sharpness", 22.0, dataset="dna"), result("plain", 5.0, dataset="kdd"),
+        result("plain", 4.0, fraction=0.05), result("sharpness", 3.0, fraction=0.05),
+    ])  # fmt: skip
+    gains = contribution(cells, "sharpness")
+    assert gains[0.01].value == pytest.approx(0.0)
+    assert gains[0.01].n == 2
+    assert gains[0.05].value == pytest.approx(25.0)
+    assert math.isnan(gains[0.05].error)
+
+
+def test_rows_say_who_won() -> None:
+    head, rows = as_rows(standings([*SIMPLE, result("default", 7.0)]))
+    assert len(head) == len(rows[0])
+    assert rows[0][:4] == ["nltcs", "1", "6.588", "6.576"]
+    assert rows[0][-1] == "no: paper's regularised"
