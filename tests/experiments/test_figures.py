@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flatpc.errors import DataError, OptionError
+from flatpc.errors import DataError, FlatpcError, OptionError
 from flatpc.experiments import figures
 from flatpc.experiments.figures import ablation, curves, landscape, latents, store, trace
 from flatpc.experiments.figures.runs import Run
@@ -34,6 +34,13 @@ class TestStore:
         found = store.complete(path, pieces, compute)
         assert seen == [1, 2, 3, 3, 4]
         assert found == {f"piece {n}": {"square": n**2} for n in (1, 2, 3, 4)} == store.read(path)
+
+    def test_a_piece_that_fails_does_not_stop_the_rest(self, tmp_path):
+        path = tmp_path / "figure.json"
+        pieces = {f"piece {n}": {"n": n} for n in (1, 0, 2)}
+        with pytest.raises(FlatpcError, match=r"1 of 3 pieces of figure\.json failed.*piece 0: division by zero"):
+            store.complete(path, pieces, lambda piece: {"inverse": 1 / piece["n"]})
+        assert set(store.read(path)) == {"piece 1", "piece 2"}
 
     def test_computes_anew_what_is_declared_otherwise(self, tmp_path):
         path = tmp_path / "figure.json"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flatpc.circuit.files import replace_file
-from flatpc.errors import DataError
+from flatpc.errors import DataError, FlatpcError
 
 Pieces = Mapping[str, Mapping[str, Any]]
 """Name of a piece -> what it takes to compute it."""
@@ -56,19 +56,32 @@ def complete(
     deadline: float = math.inf,
     track: Callable[[Iterable[str]], Iterable[str]] = iter,
 ) -> Found:
-    """Compute the pieces that the file lacks, and write each there; after `deadline` (of `time.monotonic`) begin no other."""
+    """Compute the pieces that the file lacks, and write each there; after `deadline` (of `time.monotonic`) begin no other.
+
+    A piece that fails doesn't stop the rest; the error is raised when they are done.
+    """
     stored = _read(path)
     wanted = {name: compact(configuration, 17) for name, configuration in pieces.items()}
+    failed: dict[str, Exception] = {}
     kept = {name: piece for name, piece in stored.items() if wanted.get(name) == piece["configuration"]}
     for name in track([name for name in pieces if name not in kept]):
         if time.monotonic() > deadline:
             break
         begin = time.perf_counter()
-        data = compact(compute(pieces[name]))
+        try:
+            data = compact(compute(pieces[name]))
+        except Exception as problem:
+            failed[name] = problem
+            continue
         kept[name] = {"configuration": wanted[name], "seconds": round(time.perf_counter() - begin, 2), "data": data}
         in_order = {each: kept[each] for each in pieces if each in kept}
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, _text(in_order).encode())
+    if failed:
+        first = next(iter(failed))
+        raise FlatpcError(
+            f"{len(failed)} of {len(pieces)} pieces of {path.name} failed, the others are kept; {first}: {failed[first]}"
+        ) from failed[first]
     return {name: kept[name]["data"] for name in pieces if name in kept}
 
 
