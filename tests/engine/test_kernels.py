@@ -62,15 +62,15 @@ def test_a_row_is_the_same_to_the_bit_in_any_range_of_rows(dtype):
 
 @njit
 def all_rows(a, b, c, d, at, n, scalar):
-    rows.multiply_rows(a, at, b, at + 1, c, at + 2, n)
-    rows.multiply_three_rows(d, at, a, at, b, at + 1, c, at + 2, n)
+    first = rows.multiply_rows(a, at, b, at + 1, c, at + 2, n, n)
+    second = rows.multiply_three_rows(d, at, a, at, b, at + 1, c, at + 2, n, n)
     extremes = rows.extremes(d, at, n)
     low = rows.smallest(d, at, n)
     rows.add_row(a, at, d, at, n)
     rows.times_row(a, at, b, at + 1, n)
     rows.add_quotient(d, at, a, at, c, at + 2, n)
     rows.scale_row(d, at, scalar, n)
-    return extremes, low
+    return extremes, low, first, second
 
 
 @njit
@@ -88,12 +88,14 @@ def test_row_loops(dtype, n):
     a, b, c, d = RNG.random((4, n + 5)).astype(dtype)
     c[4] = 0  # a zero to divide by
     before = [x.copy() for x in (a, b, c, d)]
-    extremes, low = all_rows(a, b, c, d, 2, n, np.dtype(dtype).type(1.5))
+    extremes, low, of_two, of_three = all_rows(a, b, c, d, 2, n, np.dtype(dtype).type(1.5))
     x, y = before[1][3 : 3 + n].astype(float), before[2][4 : 4 + n].astype(float)
     product = x * y
     three = product * x * y
     assert extremes == pytest.approx((three.max(), three.min()), rel=close["rtol"])
     assert low == pytest.approx(three.min(), rel=close["rtol"])
+    assert of_three == extremes
+    assert of_two == pytest.approx((product.max(), product.min()), rel=close["rtol"])
     first = (product + three) * x
     np.testing.assert_allclose(a[2 : 2 + n], first, **close)
     quotient = np.divide(first, y, out=np.zeros(n), where=y > 0)

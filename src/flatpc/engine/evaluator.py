@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
 from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
-from flatpc.engine._kernels.collect import update_weights
+from flatpc.engine._kernels.collect import flow_of_root, update_weights
 from flatpc.engine._kernels.items import Items
 from flatpc.engine._kernels.threads import run
 from flatpc.engine._kernels.update import Rule
@@ -210,15 +210,17 @@ class Evaluator:
         if len(plans) == 1:
             plan = plans[0]
             self.up(plan)
-            log_prob, unsettled = self.root(plan)
-            if not unsettled.any():
+            root_flow, weights = np.empty(int(plan.batch.at[-1, columns.ROWS])), np.empty(0) if row_weights is None else row_weights
+            log_likelihood, settled = flow_of_root(
+                plan.batch, self._values, self._scales, self._losses, plan.distinct, weights, np.empty_like(root_flow), root_flow
+            )
+            if settled:
                 gradient = np.zeros(self.program.n_weights if self.program.has_shared_weights else 0, self.dtype)
                 statistics = np.zeros(self.program.n_inputs)
-                root_flow = _root_flow(plan, log_prob, row_weights)
                 self.down(plan, root_flow, FUSED, gradient, statistics, rule)
                 if self.program.has_shared_weights:
                     self._update_weights(gradient, rule, everything=False)
-                return float(np.mean(log_prob[plan.distinct])), statistics
+                return log_likelihood, statistics
         log_prob, gradient, statistics = self.statistics(evidence, rows, row_weights)
         self._update_weights(gradient, rule, everything=True)
         return float(np.mean(log_prob)), statistics
