@@ -210,7 +210,10 @@ class Evaluator:
         if len(plans) == 1:
             plan = plans[0]
             self.up(plan)
-            root_flow, weights = np.empty(int(plan.batch.at[-1, columns.ROWS])), np.empty(0) if row_weights is None else row_weights
+            root_flow, weights = (
+                np.empty(int(plan.batch.at[-1, columns.ROWS])),
+                np.empty(0) if row_weights is None else row_weights,
+            )
             log_likelihood, settled = flow_of_root(
                 plan.batch, self._values, self._scales, self._losses, plan.distinct, weights, np.empty_like(root_flow), root_flow
             )
@@ -277,4 +280,4 @@ def _cost(structure: columns.Structure) -> Array:
 
 
 def _grown(buffer: Any, size: int) -> Any:
-    return buffer if len(buffer) >= size else np.empty(size + size // 8, buffer.dtype)
+    return buffer if len(buffer) >= size else packing.aligned(size + size // 8, buffer.dtype)

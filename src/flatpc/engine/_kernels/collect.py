@@ -1,5 +1,4 @@
-"""Where the downward pass begins, the root's flow, and what is added up when it has ended: statistics of inputs, gradients of
-weights; and the M-step from gradients."""
+"""The flow into the root; statistics of inputs and gradients of weights, once adjoints are known; the M-step from gradients."""
 
 import math
 

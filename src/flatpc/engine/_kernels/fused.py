@@ -6,7 +6,6 @@ other, for the two updates that need no more than one sweep over the flows: plai
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -14,7 +13,7 @@ from numba.extending import intrinsic
 
 from flatpc.engine._kernels.dense import FAST, accumulate_rows
 from flatpc.engine._kernels.rows import mix_rows, square_root, sum_of_row
-from flatpc.engine._kernels.simd import LANES, VECTOR_BYTES, index, lanes_of, load, multiply_add, pointer, splat, store
+from flatpc.engine._kernels.simd import VECTOR_BYTES, index, lanes_of, load, multiply_add, pointer, splat, store
 
 UNITS = 4
 """Units of a tile."""
@@ -26,13 +25,13 @@ def _flow_tile(vectors: int) -> Any:
     """`UNITS` units × `vectors` vectors of weights: flows, from them what new weights are proportional to, and its sums.
 
     F[n, c] = w[n, c] · (Σ_u g[u, n] p[u, c] + f[n, c] if add),  f[n, c] = F, or F + sqrt(F² + 4μF) if μ > 0,
-    totals[n] += Σ_c f[n, c], lane by lane.
+    totals[n] (+)= Σ_c f[n, c], lane by lane; set by the `first` tile of a row, added to by others.
     """
 
     @intrinsic
-    def tile(typing_context, g, g_at, g_row, p, p_at, p_row, w, w_at, f, f_at, totals, n, add, four_mu):
+    def tile(typing_context, g, g_at, g_row, p, p_at, p_row, w, w_at, f, f_at, totals, first, n, add, four_mu):
         def generate(context, builder, signature, arguments):
-            g, g_at, g_row, p, p_at, p_row, w, w_at, f, f_at, totals, n, add, four_mu = arguments
+            g, g_at, g_row, p, p_at, p_row, w, w_at, f, f_at, totals, first, n, add, four_mu = arguments
             dtype = signature.args[0].dtype
             scalar, lanes = context.get_data_type(dtype), lanes_of(dtype)
             vector = ir.VectorType(scalar, lanes)
@@ -71,7 +70,7 @@ def _flow_tile(vectors: int) -> Any:
                         root = square_root(builder, builder.fmul(flow, builder.fadd(flow, mu)))
                         builder.store(builder.fadd(flow, root), flows[r][j])
             for r in range(UNITS):
-                total = load(builder, pt, index(r * lanes), vector)
+                total = builder.select(first, zero, load(builder, pt, index(r * lanes), vector))
                 for j in range(vectors):
                     flow = builder.load(flows[r][j])
                     store(builder, flow, pf, at[r][j])
@@ -80,7 +79,7 @@ def _flow_tile(vectors: int) -> Any:
             return context.get_dummy_value()
 
         i, dtype = types.intp, g.dtype
-        return types.void(g, i, i, p, i, i, w, i, f, i, totals, i, types.boolean, dtype), generate
+        return types.void(g, i, i, p, i, i, w, i, f, i, totals, types.boolean, i, types.boolean, dtype), generate
 
     return tile
 
@@ -103,6 +102,8 @@ def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
     n_rows, n_in = p.shape
     stride = g.shape[1]
     lanes = VECTOR_BYTES // W.itemsize
+    flat = f.reshape(f.size)
+    keep, alpha = W.dtype.type(1 - alpha), W.dtype.type(alpha)
     lo = 0
     if n_rows > _ROWS:
         f[:] = 0
@@ -110,23 +111,21 @@ def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
             accumulate_rows(g, p, f, n_lo, n_hi, lo, lo + _ROWS)
             lo += _ROWS
     for n in range(n_lo, n_hi, UNITS):
-        totals[:] = 0
         at = (n - n_lo) * n_in
         c = 0
         while c < n_in:
             left = (n_in - c) // lanes
             gi, pi, wi, fi = lo * stride + n, lo * n_in + c, w_at + at + c, at + c
             if left >= 5 or left == 3:
-                _flows3(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, n_rows - lo, lo > 0, four_mu)
+                _flows3(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, c == 0, n_rows - lo, lo > 0, four_mu)
                 c += 3 * lanes
             elif left >= 2:
-                _flows2(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, n_rows - lo, lo > 0, four_mu)
+                _flows2(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, c == 0, n_rows - lo, lo > 0, four_mu)
                 c += 2 * lanes
             else:
-                _flows1(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, n_rows - lo, lo > 0, four_mu)
+                _flows1(g, gi, stride, p, pi, n_in, W, wi, f, fi, totals, c == 0, n_rows - lo, lo > 0, four_mu)
                 c += lanes
-        flat = f.reshape(f.size)
         for r in range(UNITS):
             total = sum_of_row(totals, r * lanes, lanes)
             if total > 0:
-                mix_rows(W, w_at + at + r * n_in, flat, at + r * n_in, W.dtype.type(1 - alpha), W.dtype.type(alpha / total), n_in)
+                mix_rows(W, w_at + at + r * n_in, flat, at + r * n_in, keep, W.dtype.type(alpha / total), n_in)
