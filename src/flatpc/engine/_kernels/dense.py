@@ -8,17 +8,13 @@ Whole vectors go through the register tiles of `simd.py`, rows narrower than a v
 result is computed in one fixed order, whatever range of rows a call is given.
 """
 
-import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.rows import copy_row
 from flatpc.engine._kernels.simd import VECTOR_BYTES, axpy_tile, dot_tile
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered. Not nnan, ninf: infinities must survive."""
 ROWS_AT_A_TIME = 64
-_WIDE = 512
-"""Rows longer than this are thought of as pages."""
 _dot3, _dot2, _dot1, _dot18 = dot_tile(3), dot_tile(2), dot_tile(1), dot_tile(1, 8)
 _set43, _set42, _set41 = axpy_tile(4, 3, False), axpy_tile(4, 2, False), axpy_tile(4, 1, False)
 _set34, _set33, _set32, _set31 = (axpy_tile(3, c, False) for c in (4, 3, 2, 1))
@@ -215,40 +211,32 @@ def accumulate_rows(g, p, f, n_lo, n_hi, lo, hi):
     n_rows = hi - lo
     lanes = VECTOR_BYTES // g.itemsize
     if n_in % lanes == 0:
-        # Rows that are pages apart crowd each other out of the cache; their part of a panel is copied side by side.
-        apart = n_in > _WIDE
-        panel, step = (np.empty((n_rows, 3 * lanes), p.dtype), 3 * lanes) if apart else (p, n_in)
         c = 0
         while c < n_in:
             left = (n_in - c) // lanes
             b, n = lo * n_in + c, n_lo
-            if apart:
-                wide = min(3 * lanes, n_in - c)
-                for u in range(n_rows):
-                    copy_row(panel, u * step, p, b + u * n_in, wide)
-                b = 0
             if left >= 5 or left == 3:
                 while n + 4 <= n_hi:
-                    _add43(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add43(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 4
                 while n < n_hi:
-                    _add13(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add13(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 1
                 c += 3 * lanes
             elif left >= 2:
                 while n + 4 <= n_hi:
-                    _add42(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add42(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 4
                 while n < n_hi:
-                    _add12(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add12(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 1
                 c += 2 * lanes
             else:
                 while n + 4 <= n_hi:
-                    _add41(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add41(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 4
                 while n < n_hi:
-                    _add11(g, lo * stride + n, 1, stride, panel, b, step, f, (n - n_lo) * n_in + c, n_in, n_rows)
+                    _add11(g, lo * stride + n, 1, stride, p, b, n_in, f, (n - n_lo) * n_in + c, n_in, n_rows)
                     n += 1
                 c += lanes
         return
