@@ -55,6 +55,7 @@ def _prototype() -> ModuleType | None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["prototype"] = module  # numba finds the kernels of a later run by this name
     spec.loader.exec_module(module)
     return module
 
