@@ -1,4 +1,4 @@
-"""Print every measured ratio: `python -m benchmarks [engine|curvature|learning|rivals|peers ...] [--data nltcs,plants]`.
+"""Print every measured ratio: `python -m benchmarks [engine|profile|curvature|learning|rivals|peers ...] [--data nltcs,plants]`.
 
 Ratios have both sides in one run and take the minimum of several; absolute times mean little. BLAS has one thread.
 """
@@ -13,18 +13,18 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse  # noqa: E402
 import importlib  # noqa: E402
 
-SECTIONS = ("engine", "peers", "curvature", "learning", "rivals")
+SECTIONS = ("engine", "profile", "peers", "curvature", "learning", "rivals")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print measured ratios.")
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="which ones; all by default")
-    parser.add_argument("--data", help="names of data sets for the engine's section, with commas between them")
+    parser.add_argument("--data", help="names of data sets for engine and profile, with commas between them")
     given = parser.parse_args()
     for section in given.sections or SECTIONS:
         module = importlib.import_module(f"benchmarks.{section}")
         print(f"== {section} ==\n")
-        if section == "engine" and given.data:
+        if section in ("engine", "profile") and given.data:
             module.main(tuple(given.data.split(",")))
         else:
             module.main()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from flatpc.engine._kernels import dense, rows
+from flatpc.engine._kernels import dense, fused, rows
 from flatpc.engine._kernels.update import cubic_root, exact_multiplier
 
 RNG = np.random.default_rng(0)
@@ -26,7 +26,7 @@ def random(shape, dtype, live):
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 7, 11])
-@pytest.mark.parametrize(("n_out", "n_in"), [(1, 1), (3, 5), (4, 8), (5, 12), (10, 24), (33, 40), (2, 100), (100, 100)])
+@pytest.mark.parametrize(("n_out", "n_in"), [(1, 1), (3, 5), (4, 8), (5, 12), (10, 24), (33, 40), (2, 100), (100, 100), (6, 600)])
 def test_products(dtype, n_rows, n_out, n_in):
     p = random((n_rows, padded(n_in)), dtype, n_in)
     g = random((n_rows, padded(n_out)), dtype, n_out)
@@ -60,17 +60,64 @@ def test_a_row_is_the_same_to_the_bit_in_any_range_of_rows(dtype):
             np.testing.assert_array_equal(b[lo:hi], down[lo:hi])
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 130, 300])
+@pytest.mark.parametrize("n_in", [8, 10, 20, 30, 100])
+def test_new_weights_are_those_of_the_flows(dtype, mu, n_rows, n_in):
+    first, last, n_out, stride, kind = 4, 12, 12, padded(n_in), np.dtype(dtype).type
+    p, g = random((n_rows, stride), dtype, n_in), random((n_rows, padded(n_out)), dtype, n_out)
+    g[:, 5] = 0  # a unit without flow keeps its weights
+    old = random((n_out, stride), dtype, n_in)
+    new = old.flatten()
+    lanes = fused.VECTOR_BYTES // new.itemsize
+    f, totals = np.full((16, stride), np.nan, dtype), np.full(4 * lanes, np.nan, dtype)
+    fused.new_weights(g, p, f, totals, new, first * stride, first, last, kind(4 * mu), 0.25)
+    flow = old.astype(float) * (g[:, :n_out].T.astype(float) @ p.astype(float))
+    root = flow + np.sqrt(flow**2 + 4 * mu * flow)
+    total = root.sum(1, keepdims=True)
+    wanted = np.where(total > 0, 0.75 * old + 0.25 * root / np.where(total > 0, total, 1), old)
+    wanted[:first] = old[:first]
+    np.testing.assert_allclose(new.reshape(old.shape), wanted, rtol=TOLERANCE[dtype] * 10)
+
+
 @njit
 def all_rows(a, b, c, d, at, n, scalar):
-    rows.multiply_rows(a, at, b, at + 1, c, at + 2, n)
-    rows.multiply_three_rows(d, at, a, at, b, at + 1, c, at + 2, n)
+    first = rows.multiply_rows(a, at, b, at + 1, c, at + 2, n, n)
+    second = rows.multiply_three_rows(d, at, a, at, b, at + 1, c, at + 2, n, n)
     extremes = rows.extremes(d, at, n)
     low = rows.smallest(d, at, n)
     rows.add_row(a, at, d, at, n)
     rows.times_row(a, at, b, at + 1, n)
     rows.add_quotient(d, at, a, at, c, at + 2, n)
     rows.scale_row(d, at, scalar, n)
-    return extremes, low
+    return extremes, low, first, second
+
+
+@njit
+def mixed(narrow, wide, divisor, at, n):
+    rows.convert_row(narrow, at, wide, at + 1, 0.5, n)
+    rows.add_converted_row(wide, at, narrow, at, narrow.dtype.type(3), n)
+    rows.divide_row(narrow, at, divisor, at + 1, n)
+    return rows.sum_of_row(wide, at, n)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("n", [1, 3, 7, 8, 9, 100])
+def test_rows_of_two_precisions(dtype, n):
+    wide, narrow, divisor = RNG.random(n + 5), np.zeros(n + 5, dtype), RNG.random(n + 5).astype(dtype)
+    divisor[3] = 0
+    before = wide.copy()
+    total = mixed(narrow, wide, divisor, 2, n)
+    half = (0.5 * before[3 : 3 + n]).astype(dtype)
+    sums = before[2 : 2 + n] + 3 * half.astype(float)
+    np.testing.assert_allclose(wide[2 : 2 + n], sums, rtol=2 * TOLERANCE[dtype])
+    assert total == pytest.approx(sums.sum())
+    quotient = np.divide(half, divisor[3 : 3 + n], out=np.zeros_like(half), where=divisor[3 : 3 + n] > 0)
+    np.testing.assert_allclose(narrow[2 : 2 + n], quotient, rtol=2 * TOLERANCE[dtype])
+    for x in (narrow[:2], narrow[2 + n :]):
+        assert (x == 0).all()
+    np.testing.assert_array_equal(wide[2 + n :], before[2 + n :])
 
 
 @njit
@@ -88,12 +135,14 @@ def test_row_loops(dtype, n):
     a, b, c, d = RNG.random((4, n + 5)).astype(dtype)
     c[4] = 0  # a zero to divide by
     before = [x.copy() for x in (a, b, c, d)]
-    extremes, low = all_rows(a, b, c, d, 2, n, np.dtype(dtype).type(1.5))
+    extremes, low, of_two, of_three = all_rows(a, b, c, d, 2, n, np.dtype(dtype).type(1.5))
     x, y = before[1][3 : 3 + n].astype(float), before[2][4 : 4 + n].astype(float)
     product = x * y
     three = product * x * y
     assert extremes == pytest.approx((three.max(), three.min()), rel=close["rtol"])
     assert low == pytest.approx(three.min(), rel=close["rtol"])
+    assert of_three == extremes
+    assert of_two == pytest.approx((product.max(), product.min()), rel=close["rtol"])
     first = (product + three) * x
     np.testing.assert_allclose(a[2 : 2 + n], first, **close)
     quotient = np.divide(first, y, out=np.zeros(n), where=y > 0)

@@ -77,7 +77,8 @@ def test_data_too_large_for_a_table_of_ids_is_numbered_batch_by_batch(monkeypatc
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("structure", ["hclt", "hclt_trees", "rat_spn", "hmm_homogeneous"])
-def test_the_number_of_threads_changes_no_bit(structure, dtype):
+def test_the_number_of_threads_changes_no_bit(structure, dtype, monkeypatch):
+    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 0)  # small as these circuits are
     X = bits(500, 9)
     circuit = {
         "hclt": lambda: fp.structures.hclt(X, 20),
@@ -99,6 +100,14 @@ def test_the_number_of_threads_changes_no_bit(structure, dtype):
             np.testing.assert_array_equal(flows.sums[i], other.sums[i])
         np.testing.assert_array_equal(weights, other_weights)
         np.testing.assert_array_equal(log_prob, other_log_prob)
+
+
+def test_small_work_has_one_thread():
+    X = bits(500, 9)
+    small, large = Evaluator(fp.structures.hclt(X, 4), n_threads=2), Evaluator(fp.structures.hclt(X, 200), n_threads=2)
+    plans = [Evidence(e.program, X, share=False).plan(np.arange(500)) for e in (small, large)]
+    teams = [e._team(plan.batch.at[:, columns.ROWS])[0] for e, plan in zip((small, large), plans, strict=True)]
+    assert teams == [1, 2]
 
 
 def test_blocks_of_rows_keep_within_memory_and_change_nothing():

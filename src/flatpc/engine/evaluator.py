@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
 from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
-from flatpc.engine._kernels.collect import update_weights
+from flatpc.engine._kernels.collect import flow_of_root, update_weights
 from flatpc.engine._kernels.items import Items
 from flatpc.engine._kernels.threads import run
 from flatpc.engine._kernels.update import Rule
@@ -35,6 +35,8 @@ DEFAULT_MEMORY = 1 << 30
 _PLAN_BYTES = 1 << 28
 _FEW_ROWS = 256
 _CACHE_BYTES = 1 << 22
+WORTH_A_THREAD = 8e6
+"""Multiplications of a pass, below which waking another thread takes longer than it saves."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
@@ -56,9 +58,7 @@ class Evaluator:
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
-        order = self.program.depth_first
-        one_phase = np.array([0, len(order)]), order
-        self._order = one_phase if self.n_threads == 1 else (self.program.task_ptr, self.program.task)
+        self._one_phase = np.array([0, len(self.program.depth_first)]), self.program.depth_first
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._values = np.empty(0, dtype)
         self._adjoints = np.empty(0, dtype)
@@ -92,14 +92,21 @@ class Evaluator:
                 return _FEW_ROWS
         return size
 
+    def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, tuple[Ints, Ints]]:
+        """How many threads a pass is worth, and the order of its steps: phases, between which threads have to wait."""
+        if self.n_threads == 1 or rows_of @ self._cost < WORTH_A_THREAD:
+            return 1, self._one_phase
+        return self.n_threads, (self.program.task_ptr, self.program.task)
+
     def up(self, plan: Plan) -> None:
         """Evaluate every step for the block."""
         self._values = _grown(self._values, plan.n_values)
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         rows_of = plan.batch.at[:, columns.ROWS]
-        work = Items(*items.upward(self._order[0], self._order[1], rows_of, self._cost, self.n_threads))
+        n_threads, order = self._team(rows_of)
+        work = Items(*items.upward(*order, rows_of, self._cost, n_threads))
         run(
-            passes.forward, self.n_threads,
+            passes.forward, n_threads,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
         )  # fmt: skip
 
@@ -128,15 +135,12 @@ class Evaluator:
         self, plan: Plan, size: int, root_flow: Array, shared: bool, mode: int, gradient: Any, statistics: Array, rule: Rule
     ) -> None:
         self._adjoints = _grown(self._adjoints, size)
-        owners = self.program.owners
-        work = Items(
-            *items.downward(
-                self._steps, self._order[0], self._order[1], plan.batch.at[:, columns.ADJOINT_ROWS], self._cost,
-                len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1, self.n_threads,
-            )
-        )  # fmt: skip
+        owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
+        n_threads, order = self._team(rows_of)
+        n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
+        work = Items(*items.downward(self._steps, *order, rows_of, self._cost, *n_blocks, n_threads))
         run(
-            passes.backward, self.n_threads,
+            passes.backward, n_threads,
             self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,
             self._adjoints, root_flow, shared, mode, gradient, statistics, rule,
         )  # fmt: skip
@@ -210,15 +214,20 @@ class Evaluator:
         if len(plans) == 1:
             plan = plans[0]
             self.up(plan)
-            log_prob, unsettled = self.root(plan)
-            if not unsettled.any():
+            root_flow, weights = (
+                np.empty(int(plan.batch.at[-1, columns.ROWS])),
+                np.empty(0) if row_weights is None else row_weights,
+            )
+            log_likelihood, settled = flow_of_root(
+                plan.batch, self._values, self._scales, self._losses, plan.distinct, weights, np.empty_like(root_flow), root_flow
+            )
+            if settled:
                 gradient = np.zeros(self.program.n_weights if self.program.has_shared_weights else 0, self.dtype)
                 statistics = np.zeros(self.program.n_inputs)
-                root_flow = _root_flow(plan, log_prob, row_weights)
                 self.down(plan, root_flow, FUSED, gradient, statistics, rule)
                 if self.program.has_shared_weights:
                     self._update_weights(gradient, rule, everything=False)
-                return float(np.mean(log_prob[plan.distinct])), statistics
+                return log_likelihood, statistics
         log_prob, gradient, statistics = self.statistics(evidence, rows, row_weights)
         self._update_weights(gradient, rule, everything=True)
         return float(np.mean(log_prob)), statistics
@@ -275,4 +284,4 @@ def _cost(structure: columns.Structure) -> Array:
 
 
 def _grown(buffer: Any, size: int) -> Any:
-    return buffer if len(buffer) >= size else np.empty(size + size // 8, buffer.dtype)
+    return buffer if len(buffer) >= size else packing.aligned(size + size // 8, buffer.dtype)

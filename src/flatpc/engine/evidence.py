@@ -50,13 +50,14 @@ class Evidence:
         self._part_ptr = np.cumsum([0] + [len(parts) for parts in program.scopes]).astype(np.int64)
         self._part = np.array([p for parts in program.scopes for p in parts], np.int64)
         self._ids: NDArray[np.int32] | None = None
+        """`[N, scopes]`: which of a scope's distinct sub-rows a row has."""
         if not share:
             return
-        self._codes, self._n_codes = _symbols(X)
-        if 8 * n_rows * n_scopes <= MAX_TABLE_BYTES:
-            self._ids, count = self._number(self._codes, self._n_codes)
-            self._offset = np.cumsum(np.concatenate([[0], count]))[:-1].astype(np.int64)
-            self._number_of = np.full(int(count.sum()), -1, np.int32)
+        codes, n_codes = _symbols(X)
+        if 8 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # twice its size, since it is turned once
+            ids, count = self._number(codes, n_codes)
+            self._ids = np.ascontiguousarray(ids.T)
+            self._scratch = np.full(int(count.max(initial=0)), -1, np.int32)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -71,7 +72,7 @@ class Evidence:
             share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
         elif self._ids is not None:
-            sharing.plan_batch(self._ids, rows, self._offset, self._number_of, share[0], share[1], count)
+            sharing.plan_batch(self._ids, rows, self._scratch, share[0], share[1], count)
         else:
             ids, _ = self._number(*_symbols(self.X[rows]))
             sharing.plan_whole(ids, share[0], share[1], count)

@@ -25,9 +25,17 @@ _SMALLEST_FLOAT32 = 2.0**-120
 """A positive weight never becomes zero by conversion to float32."""
 
 
+def aligned(size: int, dtype: str) -> Flat:
+    """An empty array that starts at a cache line: vectors that straddle two lines take twice the time."""
+    whole = np.empty(size + 64, dtype)
+    start = -whole.ctypes.data % 64 // whole.itemsize
+    return whole[start : start + size]
+
+
 def pack_weights(circuit: Circuit, program: Program, dtype: str) -> Flat:
     """All weights in one array."""
-    out = np.zeros(program.n_weights, dtype)
+    out = aligned(program.n_weights, dtype)
+    out[:] = 0
     for i in program.weight_blocks:
         weights: Any = circuit.parameters[i]
         if dtype == "float32":

@@ -38,18 +38,22 @@ from flatpc.engine._kernels.columns import (
     WIDTH,
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
+from flatpc.engine._kernels.fused import UNITS, fits, new_weights
 from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
 from flatpc.engine._kernels.rows import (
     add_quotient,
     add_row,
     add_scaled_product,
     add_scaled_row,
+    copy_row,
+    divide_row,
     dot_rows,
     extremes,
     fill_row,
     times_row,
 )
-from flatpc.engine._kernels.update import update_unit
+from flatpc.engine._kernels.simd import VECTOR_BYTES
+from flatpc.engine._kernels.update import QUADRATIC, update_unit
 
 ADJOINTS, FLOWS, FUSED = range(3)
 """What happens to weights: nothing; their flows are added to an array; they are updated at once."""
@@ -94,6 +98,30 @@ def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
         else:
             value = base_v + value_row(P, B, s, r, shared) * stride
             add_quotient(A, base + r * stride, A, base_p + i * stride, V, value, stride)
+
+
+@njit(cache=True, boundscheck=False)
+def _from_only_hadamard(P, B, V, A, s, p, lo, hi):
+    """The same for a step with no other parent, over distinct sub-rows: flow is added up, and divided once.
+
+    Sub-rows of a scope are numbered in order of first occurrence, so that a new one is known by its number.
+    """
+    stride, scope, scope_p = P.steps[s, STRIDE], P.steps[s, SCOPE], P.steps[p, SCOPE]
+    base, base_p = B.at[s, ADJOINT], B.at[p, ADJOINT]
+    seen = 0
+    for i in range(B.at[p, ADJOINT_ROWS]):
+        r = np.int64(B.share[0, scope, B.share[1, scope_p, i]])
+        new = r == seen
+        if new:
+            seen += 1
+        if r < lo or r >= hi:
+            continue
+        if new:
+            copy_row(A, base + r * stride, A, base_p + i * stride, stride)
+        else:
+            add_row(A, base + r * stride, A, base_p + i * stride, stride)
+    if not _is_flow(P.steps[s, KIND]):
+        divide_row(A, base + lo * stride, V, B.at[s, VALUE] + lo * stride, (hi - lo) * stride)
 
 
 @njit(cache=True, boundscheck=False)
@@ -203,6 +231,9 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
         if _is_flow(P.steps[s, KIND]):
             times_value(P, B, V, A, shared, s, lo, hi)
         return
+    if shared and last - first == 1 and P.steps[P.parent[first, 0], KIND] == HADAMARD:
+        _from_only_hadamard(P, B, V, A, s, P.parent[first, 0], lo, hi)
+        return
     stride = P.steps[s, STRIDE]
     A[B.at[s, ADJOINT] + lo * stride : B.at[s, ADJOINT] + hi * stride] = 0
     for q in range(first, last):
@@ -236,13 +267,22 @@ def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
     # A few units at a time, so that their flows stay in the first-level cache.
     f = np.empty((UNITS_PER_ITEM, n_in), W.dtype)
     flat = f.reshape(UNITS_PER_ITEM * n_in)
+    totals = np.empty(UNITS * VECTOR_BYTES // W.itemsize, W.dtype)
+    mu = rule.mu[s]
+    one_sweep = (mu <= 0 or rule.kind <= QUADRATIC) and rule.pseudocount == 0 and fits(n_in, W.itemsize)
+    four_mu = W.dtype.type(4 * mu if rule.kind == QUADRATIC else 0)
     for n in range(n_lo, n_hi, UNITS_PER_ITEM):
         n_end = min(n + UNITS_PER_ITEM, n_hi)
-        f[:] = 0
-        accumulate_outer(g, p, f, n, n_end)
-        for m in range(n, n_end):
-            at = P.steps[s, WEIGHT] + m * n_in
-            update_unit(rule, flat, (m - n) * n_in, W, at, k, n_in, rule.mu[s])
+        rest = n
+        if one_sweep:
+            rest = n_end - (n_end - n) % UNITS
+            new_weights(g, p, f, totals, W, P.steps[s, WEIGHT] + n * n_in, n, rest, four_mu, rule.alpha)
+        if rest < n_end:
+            f[:] = 0
+            accumulate_outer(g, p, f, rest, n_end)
+            for m in range(rest, n_end):
+                at = P.steps[s, WEIGHT] + m * n_in
+                update_unit(rule, flat, (m - rest) * n_in, W, at, k, n_in, mu)
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)

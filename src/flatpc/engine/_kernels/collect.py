@@ -1,10 +1,13 @@
-"""What is added up after adjoints are known: statistics of inputs, gradients of weights; and the M-step from gradients."""
+"""The flow into the root; statistics of inputs and gradients of weights, once adjoints are known; the M-step from gradients."""
+
+import math
 
 import numpy as np
 from numba import njit
 
 from flatpc.engine._kernels.adjoints import adjoints_of, factor_of
 from flatpc.engine._kernels.columns import (
+    ADJOINT,
     ALONE,
     CHILD,
     CHILD_END,
@@ -12,20 +15,47 @@ from flatpc.engine._kernels.columns import (
     FORMULA,
     GAUSSIAN,
     KIND,
+    ROW,
     SCALAR_SUM,
     SCOPE,
     STRIDE,
     TABLE,
     TABLE_INPUT,
+    VALUE,
     VARIABLE,
     WEIGHT,
     WIDTH,
 )
 from flatpc.engine._kernels.dense import FAST, accumulate_outer
 from flatpc.engine._kernels.items import view
+from flatpc.engine._kernels.rows import add_converted_row
 from flatpc.engine._kernels.update import Rule, update_unit
 
 _LARGEST = 1e30
+LN2 = math.log(2.0)
+
+
+@njit(cache=True, boundscheck=False)
+def flow_of_root(B, V, E, L, distinct, row_weights, log_prob, flow):
+    """Fill in log-likelihood and number (or weight) of each distinct row; impossible ones have no flow.
+
+    Returns the mean log-likelihood of the batch, and whether the linear domain settled all rows.
+    """
+    last = len(B.at) - 1
+    value, row = B.at[last, VALUE], B.at[last, ROW]
+    settled = True
+    for u in range(len(flow)):
+        x = float(V[value + u])
+        log_prob[u] = math.log(x) + LN2 * E[row + u] if x > 0 else -np.inf
+        settled &= L[row + u] < np.inf
+        flow[u] = 0.0
+    total = 0.0
+    for b in range(len(distinct)):
+        u = distinct[b]
+        total += log_prob[u]
+        if log_prob[u] > -np.inf:
+            flow[u] += row_weights[B.rows[b]] if len(row_weights) else 1.0
+    return total / len(distinct), settled
 
 
 @njit(cache=True, fastmath=FAST, boundscheck=False)
@@ -39,9 +69,7 @@ def add_statistics(P, B, T, A, ST, s):
             continue
         row = a[u]
         if P.steps[s, KIND] == TABLE_INPUT:
-            start = at + np.int64(x) * stride
-            for j in range(k):
-                ST[start + j] += row[j]
+            add_converted_row(ST, at + np.int64(x) * stride, A, B.at[s, ADJOINT] + u * stride, A.dtype.type(1), k)
         elif P.steps[s, FORMULA] == GAUSSIAN:
             for j in range(k):
                 d = x - T[at + j]

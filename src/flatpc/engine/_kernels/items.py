@@ -24,6 +24,7 @@ from flatpc.engine._kernels.columns import (
     VALUE,
     WIDTH,
 )
+from flatpc.engine._kernels.simd import LANES
 
 ROWS_PER_ITEM = 64
 UNITS_PER_ITEM = 16
@@ -128,6 +129,8 @@ def places(steps, count, at):
     value, row = 0, 0
     for s in range(len(steps)):
         rows = count[steps[s, SCOPE]]
+        if steps[s, STRIDE] >= LANES:
+            value += -value % LANES  # whole vectors don't straddle cache lines
         at[s, VALUE], at[s, ROW], at[s, ROWS] = value, row, rows
         at[s, SCALED] = steps[s, WIDTH] > 1 or steps[s, KIND] not in (TABLE_INPUT, HADAMARD, SCALAR_SUM)
         value += rows * steps[s, STRIDE]

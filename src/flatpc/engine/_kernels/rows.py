@@ -46,10 +46,19 @@ def _row_loop(given: tuple[Any, ...], n_rows: int, reductions: tuple[str, ...], 
                 store(builder, new, rows[0], at)
             for kind, total, part in zip(reductions, wide, parts, strict=True):
                 builder.store(_combine(builder, kind, builder.load(total), part), total)
+        done = builder.mul(blocks, index(lanes))
+        rest = builder.sub(n, done)
+        if reductions and "sum" not in reductions:  # extremes may see an entry twice: the last vector overlaps
+            some = builder.icmp_unsigned(">", blocks, index(0))
+            with builder.if_then(builder.and_(some, builder.icmp_unsigned(">", rest, index(0)))):
+                at = builder.sub(n, index(lanes))
+                _, parts = body(builder, [load(builder, row, at, vector) for row in rows], splats)
+                for kind, total, part in zip(reductions, wide, parts, strict=True):
+                    builder.store(_combine(builder, kind, builder.load(total), part), total)
+            rest = builder.select(some, index(0), rest)
         for kind, total, single in zip(reductions, wide, narrow, strict=True):
             builder.store(_across(builder, kind, builder.load(total), lanes), single)
-        done = builder.mul(blocks, index(lanes))
-        with cgutils.for_range(builder, builder.sub(n, done)) as loop:
+        with cgutils.for_range(builder, rest) as loop:
             places = [builder.gep(row, [builder.add(done, loop.index)]) for row in rows]
             new, parts = body(builder, [builder.load(place) for place in places], scalars)
             if new is not None:
@@ -91,7 +100,7 @@ def _constant(like: Any, value: float) -> Any:
     return ir.Constant(like.type, [value] * like.type.count if isinstance(like.type, ir.VectorType) else value)
 
 
-def _square_root(builder: Any, x: Any) -> Any:
+def square_root(builder: Any, x: Any) -> Any:
     element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
     bits = "f32" if isinstance(element, ir.FloatType) else "f64"
     name = f"llvm.sqrt.v{x.type.count}{bits}" if isinstance(x.type, ir.VectorType) else f"llvm.sqrt.{bits}"
@@ -99,16 +108,107 @@ def _square_root(builder: Any, x: Any) -> Any:
     return builder.call(function, [x])
 
 
-@intrinsic
-def multiply_rows(typing_context, out, out_at, a, a_at, b, b_at, n):
-    """Out = a · b"""
-    return _row_loop((out, out_at, a, a_at, b, b_at, n), 3, (), lambda b, r, s: (b.fmul(r[1], r[2]), []))
+def _product_loop(given: tuple[Any, ...], n_factors: int) -> Any:
+    """Out = a · b ..., n entries, of which the first `live` count for the largest and the smallest, which are returned."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        dtype = signature.args[0].dtype
+        scalar, lanes = context.get_data_type(dtype), lanes_of(dtype)
+        vector, whole = ir.VectorType(scalar, lanes), ir.VectorType(ir.IntType(32), lanes)
+        rows = [pointer(context, builder, signature.args[i], *arguments[i : i + 2]) for i in range(0, 2 * n_factors + 2, 2)]
+        live, n = arguments[-2:]
+        low = cgutils.alloca_once_value(builder, ir.Constant(vector, [_START["min"]] * lanes))
+        high = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes))
+        infinite = ir.Constant(vector, [_START["min"]] * lanes)
+        places, ends = ir.Constant(whole, list(range(lanes))), ir.IntType(32)
+        blocks = builder.udiv(n, index(lanes))
+
+        def product(values: list[Any]) -> Any:
+            out = values[0]
+            for value in values[1:]:
+                out = builder.fmul(out, value)
+            return out
+
+        with cgutils.for_range(builder, blocks) as loop:
+            at = builder.mul(loop.index, index(lanes))
+            new = product([load(builder, row, at, vector) for row in rows[1:]])
+            store(builder, new, rows[0], at)
+            end = splat(builder, builder.trunc(builder.sub(live, at), ends), whole)
+            kept = builder.select(builder.icmp_signed("<", places, end), new, infinite)
+            builder.store(_combine(builder, "min", builder.load(low), kept), low)
+            builder.store(_combine(builder, "max", builder.load(high), new), high)  # padding is zero
+        lowest = cgutils.alloca_once_value(builder, _across(builder, "min", builder.load(low), lanes))
+        highest = cgutils.alloca_once_value(builder, _across(builder, "max", builder.load(high), lanes))
+        done = builder.mul(blocks, index(lanes))
+        with cgutils.for_range(builder, builder.sub(n, done)) as loop:  # rows of so few entries have no padding
+            at = builder.add(done, loop.index)
+            new = product([builder.load(builder.gep(row, [at])) for row in rows[1:]])
+            builder.store(new, builder.gep(rows[0], [at]))
+            builder.store(_combine(builder, "min", builder.load(lowest), new), lowest)
+            builder.store(_combine(builder, "max", builder.load(highest), new), highest)
+        return context.make_tuple(builder, signature.return_type, [builder.load(highest), builder.load(lowest)])
+
+    pairs = [t for i in range(0, 2 * n_factors + 2, 2) for t in (given[i], types.intp)]
+    return types.UniTuple(given[0].dtype, 2)(*pairs, types.intp, types.intp), generate
 
 
 @intrinsic
-def multiply_three_rows(typing_context, out, out_at, a, a_at, b, b_at, c, c_at, n):
-    """Out = a · b · c"""
-    return _row_loop((out, out_at, a, a_at, b, b_at, c, c_at, n), 4, (), lambda b, r, s: (b.fmul(b.fmul(r[1], r[2]), r[3]), []))
+def multiply_rows(typing_context, out, out_at, a, a_at, b, b_at, live, n):
+    """Out = a · b, of entries that are not negative; returns the largest and the smallest of the first `live`."""
+    return _product_loop((out, out_at, a, a_at, b, b_at, live, n), 2)
+
+
+@intrinsic
+def multiply_three_rows(typing_context, out, out_at, a, a_at, b, b_at, c, c_at, live, n):
+    """Out = a · b · c, and the same."""
+    return _product_loop((out, out_at, a, a_at, b, b_at, c, c_at, live, n), 3)
+
+
+def _convert(builder: Any, x: Any, like: Any) -> Any:
+    """X in the precision of a type of vector or number."""
+    double, wanted = (isinstance(getattr(t, "element", t), ir.DoubleType) for t in (x.type, like))
+    if double == wanted:
+        return x
+    return builder.fpext(x, like) if wanted else builder.fptrunc(x, like)
+
+
+@intrinsic
+def convert_row(typing_context, out, out_at, x, x_at, factor, n):
+    """Out = factor · x, in the precision of out."""
+    return _mixed_loop((out, out_at, x, x_at, factor, n), lambda b, old, new, s: _convert(b, b.fmul(new, s), old.type))
+
+
+@intrinsic
+def add_converted_row(typing_context, out, out_at, x, x_at, factor, n):
+    """Out += factor · x, in the precision of out."""
+    return _mixed_loop(
+        (out, out_at, x, x_at, factor, n), lambda b, old, new, s: b.fadd(old, _convert(b, b.fmul(new, s), old.type))
+    )
+
+
+def _mixed_loop(given: tuple[Any, ...], body: Any) -> Any:
+    """A loop over a row to write and a row to read in another precision, with a factor in the precision of the latter."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        types_ = [context.get_data_type(signature.args[i].dtype) for i in (0, 2)]
+        lanes = max(lanes_of(signature.args[i].dtype) for i in (0, 2))
+        to, source = (pointer(context, builder, signature.args[i], *arguments[i : i + 2]) for i in (0, 2))
+        factor, n = arguments[4:]
+        vectors = [ir.VectorType(t, lanes) for t in types_]
+        factors = splat(builder, factor, vectors[1])
+        blocks = builder.udiv(n, index(lanes))
+        with cgutils.for_range(builder, blocks) as loop:
+            at = builder.mul(loop.index, index(lanes))
+            old, new = load(builder, to, at, vectors[0]), load(builder, source, at, vectors[1])
+            store(builder, body(builder, old, new, factors), to, at)
+        done = builder.mul(blocks, index(lanes))
+        with cgutils.for_range(builder, builder.sub(n, done)) as loop:
+            place, other = (builder.gep(row, [builder.add(done, loop.index)]) for row in (to, source))
+            builder.store(body(builder, builder.load(place), builder.load(other), factor), place)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(given[0], i, given[2], i, given[2].dtype, i), generate
 
 
 @intrinsic
@@ -127,6 +227,12 @@ def extremes(typing_context, x, x_at, n):
 def smallest(typing_context, x, x_at, n):
     """The smallest entry."""
     return _row_loop((x, x_at, n), 1, ("min",), lambda b, r, s: (None, [r[0]]))
+
+
+@intrinsic
+def sum_of_row(typing_context, x, x_at, n):
+    """The sum of all entries."""
+    return _row_loop((x, x_at, n), 1, ("sum",), lambda b, r, s: (None, [r[0]]))
 
 
 @intrinsic
@@ -195,6 +301,17 @@ def add_quotient(typing_context, out, out_at, x, x_at, y, y_at, n):
 
 
 @intrinsic
+def divide_row(typing_context, out, out_at, x, x_at, n):
+    """Out = out / x, zero where x is zero"""
+
+    def body(builder, rows, scalars):
+        zero = _constant(rows[1], 0.0)
+        return builder.select(builder.fcmp_ordered(">", rows[1], zero), builder.fdiv(rows[0], rows[1]), zero), []
+
+    return _row_loop((out, out_at, x, x_at, n), 2, (), body)
+
+
+@intrinsic
 def flows_of_edges(typing_context, f, f_at, w, w_at, n):
     """Gradients to flows, f *= w; returns their sum."""
 
@@ -212,7 +329,7 @@ def quadratic_of_edges(typing_context, f, f_at, w, w_at, four_mu, n):
     def body(builder, rows, scalars):
         flow = builder.fmul(rows[0], rows[1])
         square = builder.fadd(builder.fmul(flow, flow), builder.fmul(scalars[0], flow))
-        root = builder.fadd(flow, _square_root(builder, square))
+        root = builder.fadd(flow, square_root(builder, square))
         return root, [root]
 
     return _row_loop((f, f_at, w, w_at, four_mu, n), 2, ("sum",), body)

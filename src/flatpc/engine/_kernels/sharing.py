@@ -3,6 +3,9 @@
 import numpy as np
 from numba import njit
 
+_SCOPES = 16
+"""Numbers in a cache line."""
+
 
 @njit(cache=True, boundscheck=False)
 def _renumber(left, right, n_right, out):
@@ -56,29 +59,60 @@ def number_sub_rows(codes, n_codes, part_ptr, part, ids, count):
 
 
 @njit(cache=True, boundscheck=False)
-def plan_batch(ids, rows, offset, number, where, representative, count):
-    """Number the sub-rows of one batch.
+def plan_batch(ids, rows, number, where, representative, count):
+    """Number the sub-rows of one batch, in order of first occurrence.
 
-    where[s, b]: number of batch row b's sub-row in scope s; representative[s, u]: a batch row that has sub-row u.
-    `number` is scratch of -1, one entry per distinct sub-row of the data set, and is left as it was found.
+    ids[r, s]: which of scope s's distinct sub-rows row r of the data set has; where[s, b]: number of batch row b's sub-row in
+    scope s; representative[s, u]: a batch row that has sub-row u. `number` is scratch of -1, one entry per distinct sub-row
+    of the scope that has most, and is left as it was found.
     """
-    n_batch = len(rows)
-    for s in range(ids.shape[0]):
-        found = 0
-        base = offset[s]
-        of_row = ids[s]
+    n_batch, n_scopes = len(rows), ids.shape[1]
+    if n_batch == 0:
+        count[:] = 0
+        return
+    # A few scopes at a time: rows of the table are far apart, and each is fetched a cache line at a time.
+    some = np.empty((_SCOPES, n_batch), np.int32)
+    for start in range(0, n_scopes, _SCOPES):
+        n = min(_SCOPES, n_scopes - start)
         for b in range(n_batch):
-            slot = base + of_row[rows[b]]
-            u = number[slot]
-            if u < 0:
-                u = found
-                number[slot] = u
-                representative[s, u] = b
-                found += 1
-            where[s, b] = u
-        count[s] = found
-        for u in range(found):
-            number[base + of_row[rows[representative[s, u]]]] = -1
+            row = ids[rows[b], start : start + n]
+            for j in range(n):
+                some[j, b] = row[j]
+        for j in range(n):
+            s = start + j
+            count[s] = _number_batch(some[j], number, where[s], representative[s])
+
+
+@njit(cache=True, boundscheck=False)
+def _number_batch(of_row, number, where, representative):
+    """The same for one scope, whose sub-rows `of_row` has; returns how many are in the batch."""
+    n, first, differ = len(of_row), of_row[0], np.int32(0)
+    for b in range(n):
+        d = np.int32(of_row[b] ^ first)
+        where[b] = d
+        differ = np.int32(differ | d)
+    representative[0] = 0
+    if differ == 0:  # all the same, as is frequent in sparse data
+        return 1
+    if differ == 1:  # two sub-rows: a binary variable
+        b = 1
+        while where[b] == 0:
+            b += 1
+        representative[1] = b
+        return 2
+    found = 0
+    for b in range(n):  # no branches, which nobody could predict
+        x = np.uint32(of_row[b])
+        u = number[x]
+        new = u < 0
+        u = found if new else np.int64(u)
+        number[x] = u
+        representative[found] = b
+        found += new
+        where[b] = u
+    for u in range(found):
+        number[of_row[representative[u]]] = -1
+    return found
 
 
 @njit(cache=True, boundscheck=False)

@@ -4,7 +4,7 @@ A tile keeps R × C vectors of results in registers while it runs through the su
 blocks by themselves, and libraries find them only for matrices with hundreds of rows; sub-rows of a batch are a few dozen.
 
 `axpy_tile(R, C, add)`   out[r, :] (+)= Σ_k a[r, k] · b[k, :]     R rows, C vectors wide
-`dot_tile(R)`            out[r, n]   = Σ_c p[r, c] · w[n, c]      R rows, four columns n, c in whole vectors
+`dot_tile(R, C)`         out[r, n]   = Σ_c p[r, c] · w[n, c]      R rows, C = 4 or 8 columns n, c in whole vectors
 
 Arguments are an array and an offset into its memory for each operand, and distances in entries.
 """
@@ -30,7 +30,7 @@ def _bytes(vector: Any) -> int:
     return 4 if isinstance(vector.element, ir.FloatType) else 8
 
 
-def _multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
+def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """A · b + c, fused where the machine can."""
     return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
 
@@ -94,7 +94,7 @@ def axpy_tile(rows: int, vectors: int, add: bool) -> Any:
                     at = builder.add(column, builder.mul(a_row, index(r)))
                     factor = splat(builder, builder.load(builder.gep(pa, [at])), vector)
                     for j in range(vectors):
-                        builder.store(_multiply_add(builder, factor, xs[j], builder.load(totals[r][j])), totals[r][j])
+                        builder.store(multiply_add(builder, factor, xs[j], builder.load(totals[r][j])), totals[r][j])
             for r in range(rows):
                 for j in range(vectors):
                     store(builder, builder.load(totals[r][j]), po, places[r][j])
@@ -106,8 +106,8 @@ def axpy_tile(rows: int, vectors: int, add: bool) -> Any:
     return tile
 
 
-def dot_tile(rows: int) -> Any:
-    """A tile of `rows` rows of p and four rows of w."""
+def dot_tile(rows: int, columns: int = 4) -> Any:
+    """A tile of `rows` rows of p and four or eight rows of w."""
 
     @intrinsic
     def tile(typing_context, p, p_at, p_row, w, w_at, w_row, out, out_at, out_row, n):
@@ -119,20 +119,22 @@ def dot_tile(rows: int) -> Any:
             pp = pointer(context, builder, signature.args[0], p, p_at)
             pw = pointer(context, builder, signature.args[3], w, w_at)
             po = pointer(context, builder, signature.args[6], out, out_at)
-            totals = [[cgutils.alloca_once(builder, vector) for _ in range(4)] for _ in range(rows)]
+            totals = [[cgutils.alloca_once(builder, vector) for _ in range(columns)] for _ in range(rows)]
             for row in totals:
                 for total in row:
                     builder.store(ir.Constant(vector, [0.0] * lanes), total)
             with cgutils.for_range(builder, builder.sdiv(n, index(lanes))) as loop:
                 at = builder.mul(loop.index, index(lanes))
                 xs = [load(builder, pp, builder.add(at, builder.mul(p_row, index(r))), vector) for r in range(rows)]
-                for m in range(4):
+                for m in range(columns):
                     y = load(builder, pw, builder.add(at, builder.mul(w_row, index(m))), vector)
                     for r in range(rows):
-                        builder.store(_multiply_add(builder, xs[r], y, builder.load(totals[r][m])), totals[r][m])
+                        builder.store(multiply_add(builder, xs[r], y, builder.load(totals[r][m])), totals[r][m])
+            bits = signature.args[0].dtype.bitwidth
             for r in range(rows):
-                sums = _add_lanes(builder, [builder.load(total) for total in totals[r]], lanes, signature.args[0].dtype.bitwidth)
-                store(builder, sums, po, builder.mul(out_row, index(r)))
+                for m in range(0, columns, 4):
+                    sums = _add_lanes(builder, [builder.load(total) for total in totals[r][m : m + 4]], lanes, bits)
+                    store(builder, sums, po, builder.add(builder.mul(out_row, index(r)), index(m)))
             return context.get_dummy_value()
 
         i = types.intp

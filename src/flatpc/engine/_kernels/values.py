@@ -37,6 +37,7 @@ from flatpc.engine._kernels.items import child_row, view
 from flatpc.engine._kernels.rows import (
     add_row,
     add_scaled_row,
+    convert_row,
     copy_row,
     extremes,
     fill_row,
@@ -87,6 +88,7 @@ def log_density(formula, n, x, a, b):
 def evaluate_table(P, B, T, V, E, L, s, lo, hi):
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     drop, _, rescale = limits(V)
+    floor, small = math.ldexp(1.0, drop), math.ldexp(1.0, rescale - 1)
     for u in range(lo, hi):
         x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
         to = B.at[s, VALUE] + u * stride
@@ -97,16 +99,13 @@ def evaluate_table(P, B, T, V, E, L, s, lo, hi):
         else:
             start = at + np.int64(x) * stride
             top, low = extremes(T, start, k)
-            size = _exponent(top)
             factor = 1.0
-            if top > 0 and size < rescale:
-                size = max(size, -1000)
+            if 0 < top < small:
+                size = max(_exponent(top), -1000)
                 e = float(size)
                 factor = math.ldexp(1.0, -size)
-            floor = math.ldexp(1.0, drop)
             if low * factor >= floor:
-                for j in range(k):
-                    V[to + j] = T[start + j] * factor
+                convert_row(V, to, T, start, factor, k)
             else:
                 for j in range(k):
                     value = T[start + j] * factor
@@ -193,11 +192,10 @@ def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
                 middle = right
             else:
                 if middle < 0:
-                    multiply_rows(V, to, V, left, V, right, stride)
+                    top, low = multiply_rows(V, to, V, left, V, right, k, stride)
                 else:
-                    multiply_three_rows(V, to, V, left, V, middle, V, right, stride)
+                    top, low = multiply_three_rows(V, to, V, left, V, middle, V, right, k, stride)
                 left, middle = to, -1
-                top, low = extremes(V, to, k)
                 fine &= low >= floor
                 if top < small and fine:
                     size = _exponent(top)
