@@ -149,3 +149,34 @@ def test_the_limits_of_the_quadratic():
     """F ≫ μ: Laplace's rule, F + μ per edge; F ≪ μ: proportional to √F."""
     np.testing.assert_allclose(new_weights([3000, 5000], mu=0.1), np.array([3000.1, 5000.1]) / 8000.2, rtol=1e-9)
     np.testing.assert_allclose(new_weights([1, 4], mu=1e8), [1 / 3, 2 / 3], rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sharpness", [None, fp.Sharpness(mu=1e-30), fp.Sharpness(mu=0.1, update="cubic")])
+def test_units_that_hardly_anything_flows_through_keep_their_weights(dtype, sharpness):
+    """Flow so small that its reciprocal is infinite: the unit stays as it is, and nothing becomes NaN."""
+    least = np.finfo(dtype).smallest_subnormal
+    first = {"float32": 1e-30, "float64": 1e-200}[dtype]
+    nodes = [
+        fp.Input(0, fp.Bernoulli(), 2), fp.Sum((0,), 2), fp.Input(1, fp.Bernoulli(), 2), fp.Product((1, 2)), fp.Sum((3,)),
+    ]  # fmt: skip
+    W = np.array([[0.25, 0.75], [0.5, 0.5]])
+    rare = float(least) / first * 4
+    circuit = fp.Circuit(nodes, {0: {"p": [0.2, 0.3]}, 1: W, 2: {"p": [0.5, first]}, 4: [[1 - rare, rare]]})
+    X = np.array([[0, 1], [1, 1]], float)
+    result = fp.fit(
+        circuit, X, epochs=3, batch_size=None, step_size=1.0, sharpness=sharpness, dtype=dtype, progress=False
+    ).circuit
+    for i in (0, 2):
+        assert np.isfinite(result.parameters[i]["p"]).all()
+    np.testing.assert_allclose(result.parameters[1].sum(axis=1), 1, rtol=1e-6)
+    if sharpness is None:  # the penalised equations lift small flows
+        np.testing.assert_allclose(result.parameters[1][1], W[1], rtol=1e-6)
+
+
+def test_rows_far_from_every_component():
+    """Log-likelihoods of -500 and less leave hardly any flow for most units of a hidden tree over Gaussians."""
+    train = fp.data.load("gaussian_mixture", seed=5).train[40:200]
+    start = fp.structures.hclt(train, 32, "gaussian").randomize(5, X=train)
+    result = fp.fit(start, train, epochs=2, batch_size=None, step_size=1.0, progress=False)
+    assert np.isfinite(result.circuit.log_prob(train)).all()

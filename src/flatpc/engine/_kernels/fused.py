@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 from flatpc.engine._kernels.dense import FAST, accumulate_rows
 from flatpc.engine._kernels.rows import mix_rows, square_root, sum_of_row
 from flatpc.engine._kernels.simd import VECTOR_BYTES, index, lanes_of, load, multiply_add, pointer, splat, store
+from flatpc.engine._kernels.update import least_flow
 
 UNITS = 4
 """Units of a tile."""
@@ -127,5 +128,5 @@ def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
                 c += lanes
         for r in range(UNITS):
             total = sum_of_row(totals, r * lanes, lanes)
-            if total > 0:
+            if total >= least_flow(W):
                 mix_rows(W, w_at + at + r * n_in, flat, at + r * n_in, keep, W.dtype.type(alpha / total), n_in)

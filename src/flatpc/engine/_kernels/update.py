@@ -114,6 +114,12 @@ def exact_multiplier(flow, mu, cubic):
     return hi
 
 
+@njit(cache=True)
+def least_flow(W):
+    """The flow below which a unit keeps its weights W: 1 divided by less is infinite, and infinity times 0 no number."""
+    return np.finfo(W.dtype).tiny
+
+
 @njit(cache=True, boundscheck=False)
 def _with_pseudocount(F, f_at, allowed, w_at, k, pseudocount):
     n = k
@@ -156,5 +162,5 @@ def update_unit(rule, F, f_at, W, w_at, k, n, mu):
             total = _with_pseudocount(F, f_at, rule.allowed, w_at, k, rule.pseudocount)
         if kind != PLAIN:
             total = _solved(F, f_at, k, kind, mu)
-    if total > 0:
+    if total >= least_flow(W):
         mix_rows(W, w_at, F, f_at, W.dtype.type(1 - rule.alpha), W.dtype.type(rule.alpha / total), n)

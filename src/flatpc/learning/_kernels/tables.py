@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC_EXACT, cubic_root, exact_multiplier
+from flatpc.engine._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC_EXACT, cubic_root, exact_multiplier, least_flow
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -31,6 +31,6 @@ def update_tables(kind, statistics, tables, mu, pseudocount, alpha):
             total = 0.0
             for c in range(n):
                 total += new[c]
-            if total > 0:
+            if total >= least_flow(tables):
                 for c in range(n):
                     tables[i, c, j] = (1 - alpha) * tables[i, c, j] + alpha / total * new[c]
