@@ -8,7 +8,7 @@ import flatpc as fp
 from flatpc.engine.torch_circuit import TorchCircuit
 from tests.curvature.cases import assert_close
 
-curvlinops = pytest.importorskip("curvlinops", reason="needs curvlinops-for-pytorch")
+curvlinops = pytest.importorskip("curvlinops", reason="needs curvlinops (pip install -c constraints.txt curvlinops-for-pytorch)")
 
 
 class _Model(torch.nn.Module):
