@@ -175,7 +175,7 @@ def against_autograd() -> None:
 
 def _einsum_network() -> tuple[fp.Circuit, Array]:
     X = fp.data.manifold("two_moons", 500, seed=0)
-    circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=5, n_sums=10, n_inputs=10, family="gaussian")
+    circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=10, n_sums=10, n_inputs=10, family="gaussian")
     return circuit.randomize(0, X=X), X
 
 
