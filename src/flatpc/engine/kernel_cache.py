@@ -28,7 +28,7 @@ def kernel_cache(*folders: Path) -> Iterator[None]:
     folder = _cache_folder(folders)
     if not _announced and not any(folder.rglob("*.nbi")):
         _announced = True
-        print("flatpc: compiling its kernels for this machine; this happens once and takes a minute.", file=sys.stderr)
+        print("flatpc: compiling its kernels for this machine; this happens once and takes a minute or two.", file=sys.stderr)
     config.CACHE_DIR = str(folder)
     try:
         yield
