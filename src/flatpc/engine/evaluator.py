@@ -6,7 +6,7 @@ larger than the batch): the larger a block, the more of it is shared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -64,6 +64,7 @@ class Evaluator:
         self._adjoints = np.empty(0, dtype)
         self._scales = np.empty(0)
         self._losses = np.empty(0)
+        self._planned: tuple[Evidence | None, list[Plan]] = None, []
 
     # ---- passes over a block --------------------------------------------------------------------------------------
 
@@ -150,10 +151,19 @@ class Evaluator:
     def log_prob(self, evidence: Evidence) -> Array:
         """`[N]`."""
         out = np.empty(len(evidence))
-        for plan in self.blocks(evidence, np.arange(len(evidence))):
+        for plan in self._whole(evidence):
             self.up(plan)
             out[plan.batch.rows] = self._settled(plan)[0][plan.distinct]
         return out
+
+    def _whole(self, evidence: Evidence) -> Iterable[Plan]:
+        """Blocks of all rows, kept for the next time if they are small: validation rows are evaluated after every epoch."""
+        if self._planned[0] is not evidence:
+            plans = self.blocks(evidence, np.arange(len(evidence)))
+            if 8 * len(evidence) * len(self.program.scopes) > _PLAN_BYTES:
+                return plans
+            self._planned = evidence, list(plans)
+        return self._planned[1]
 
     def _settled(self, plan: Plan) -> tuple[Array, NDArray[np.bool_]]:
         """Log-likelihood of every distinct row, unsettled ones worked out in the log domain; and which ones those were."""
