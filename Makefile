@@ -19,15 +19,16 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/installed
+test: $(VENV)/installed-dev
+	$(BIN)/python -m flatpc.compile_kernels
 	$(BIN)/python -m pytest -n auto
 
-lint: $(VENV)/installed
+lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 
-bench: $(VENV)/installed
+bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/installed-docs
@@ -43,6 +44,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "flatpc needs Python 3.11 or newer, and $(PYTHON) is `$(PYTHON) --version`. Name another: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -16,19 +16,20 @@ from typing import Any
 
 import numba
 
-_announced = False
+found_empty = False
+"""Whether there were no kernels yet when one was first asked for; said once."""
 
 
 @contextmanager
 def kernel_cache(*folders: Path) -> Iterator[None]:
     """Functions decorated with `njit(cache=True)` inside are cached for exactly the sources in `folders`."""
-    global _announced
+    global found_empty
     config: Any = numba.config
     before = config.CACHE_DIR
     folder = _cache_folder(folders)
-    if not _announced and not any(folder.rglob("*.nbi")):
-        _announced = True
-        print("flatpc: compiling its kernels for this machine; this happens once and takes a minute or two.", file=sys.stderr)
+    if not found_empty and not any(folder.rglob("*.nbi")):
+        found_empty = True
+        print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
     config.CACHE_DIR = str(folder)
     try:
         yield

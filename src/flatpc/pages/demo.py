@@ -169,8 +169,10 @@ def run(folder: str | os.PathLike[str] = "demo", *, quick: bool = False, console
     """
     from rich.console import Console
 
+    from flatpc.compile_kernels import compile_kernels
     from flatpc.pages.demo_page import write_page
 
+    compile_kernels()
     console = console or Console()
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)

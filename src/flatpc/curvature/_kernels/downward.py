@@ -9,7 +9,6 @@ exact where a value is zero too, which flows divided by values would not be: the
 """
 
 import numpy as np
-from numba import njit
 
 from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares
 from flatpc.curvature._kernels.pairs import add_column_sums, add_row_sums
@@ -35,11 +34,12 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, multiply
 from flatpc.engine._kernels.items import view
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _from_hadamard(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
     to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
     k, first = P.steps[s, WIDTH], P.steps[p, CHILD]
@@ -92,7 +92,7 @@ def _from_hadamard(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position,
             _where_zero(P, B, marks, V, E, VT, shared, second, p, b, i, position, mine, row, source, change)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _where_zero(P, B, marks, V, E, VT, shared, second, p, b, i, position, mine, row, source, change):
     shift = total_shift(P, B, E, p, b)
     first = P.steps[p, CHILD]
@@ -113,7 +113,7 @@ def _where_zero(P, B, marks, V, E, VT, shared, second, p, b, i, position, mine, 
         row[j] += change[j] * rest + source[j] * moved
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _add_sums(to, at, S, source, X, x, factor, position, k, ko):
     """Entry (j, m) of the product, j being ours and m the other's, is at j * ko + m, or at m * k + j."""
     if position == 0:
@@ -122,7 +122,7 @@ def _add_sums(to, at, S, source, X, x, factor, position, k, ko):
         add_column_sums(to, at, S, source, X, x, factor, ko, k)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
@@ -153,7 +153,7 @@ def _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position
             _add_sums(AT, to, A, source, VT, moved, factor, position, k, ko)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _from_join(P, B, E, A, AT, shared, second, s, p, position, lo, hi):
     G = AT if second else A
     to, source = block_of(G, B, P, s), block_of(G, B, P, p)
@@ -167,7 +167,7 @@ def _from_join(P, B, E, A, AT, shared, second, s, p, position, lo, hi):
             to[r, j] += source[r, start + j] * factor
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position, lo, hi):
     """From a MIXTURE or a SCALAR_SUM."""
     to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
@@ -204,7 +204,7 @@ def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position
             to[r, j] += (W[at] * tp[r, j] + change * mine) * factor
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def pull(P, B, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared, second, space, s, lo, hi):
     """Fill A, or AT if `second`, of step s from its parents; a child of a dense sum has been filled by `push`."""
     to = block_of(AT if second else A, B, P, s)
@@ -235,7 +235,7 @@ def pull(P, B, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared, second, spac
             _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position, lo, hi)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def push(P, B, W, dW, M, marks, V, A, AT, second, space, s, lo, hi):
     """A dense sum's adjoints, or if `second` their tangents, to its child."""
     c = P.child[P.steps[s, CHILD]]

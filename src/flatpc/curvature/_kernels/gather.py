@@ -8,7 +8,6 @@ The results are in the layout of weights and of input tables. If rows are not sh
 """
 
 import numpy as np
-from numba import njit
 
 from flatpc.curvature._kernels import own
 from flatpc.curvature._kernels.own import SIMPLEX, WEIGHTS, explicit, kappa_term, shares, table_kappa
@@ -27,13 +26,14 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_outer
 from flatpc.engine._kernels.items import view
 
 FIRST, SECOND, DIAGONAL = range(3)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _counted(P, B, G, V, count, s, by_value):
     """Rows of G as often as they count; if `by_value`, those that have the same sub-row added up."""
     g = block_of(G, B, P, s)
@@ -45,7 +45,7 @@ def _counted(P, B, G, V, count, s, by_value):
     return out
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OUT, shared, what, space, s):
     c = P.child[P.steps[s, CHILD]]
     k, n_in, at = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT]
@@ -86,7 +86,7 @@ def gather_dense(P, B, W, M, marks, V, A, VT, AT, count, OUT, shared, what, spac
                 row[j] += count[r] * own.diagonal(space, weight[j], mine * value[j], flow, mean)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def gather_sum(P, B, W, M, marks, V, E, A, VT, AT, count, OUT, shared, what, space, s):
     """Of a MIXTURE or a SCALAR_SUM."""
     a, at_, v = block_of(A, B, P, s), block_of(AT, B, P, s), view(V, B, P, s)
@@ -127,7 +127,7 @@ def gather_sum(P, B, W, M, marks, V, E, A, VT, AT, count, OUT, shared, what, spa
                         OUT[where] += times * explicit(space, W[where], mine * p[q], flow, kappa)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def gather_table(P, B, T, V, E, A, AT, count, OUT, shared, what, space, s):
     """Of an input's table; only the entry that was observed has a gradient."""
     stride, categories = P.steps[s, STRIDE], P.steps[s, CATEGORIES]

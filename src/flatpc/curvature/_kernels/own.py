@@ -14,6 +14,7 @@ LOGIT_GRADIENT.
 from numba import njit
 
 from flatpc.engine._kernels.columns import CATEGORIES, STRIDE, TABLE
+from flatpc.engine._kernels.compiling import inner
 
 SHARED_DIRECTION, WEIGHTS, SIMPLEX, LOGITS, LOGIT_GRADIENT = range(5)
 
@@ -72,7 +73,7 @@ def diagonal(space, theta, g, flow, mean):
     return -curvature(space, theta, g, flow, mean)
 
 
-@njit(cache=True)
+@inner
 def table_kappa(P, T, space, s, x, j, g, flow):
     """κ of an input's unit j, whose gradient is g at the observed value x and 0 at all others."""
     kappa = 0.0
@@ -83,7 +84,7 @@ def table_kappa(P, T, space, s, x, j, g, flow):
     return kappa
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def shares(M, at, step, n, out):
     """For n edges whose weights are `step` apart, 1 over the number of those that exist, or 0 for one that doesn't."""
     edges = 0.0

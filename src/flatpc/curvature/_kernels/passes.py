@@ -17,6 +17,7 @@ from flatpc.engine._kernels.columns import (
     KRONECKER,
     TABLE_INPUT,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.threads import meet
 
 ROWS_PER_ITEM = 64
@@ -46,7 +47,7 @@ def cut(task_ptr, task, rows_of, cost_of, n_threads):
     return ptr, item
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _rise_one(P, B, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, s, lo, hi):
     kind, inlined = P.steps[s, KIND], P.steps[s, INLINED]
     if inlined >= 0 and not marks[inlined] & STILL:

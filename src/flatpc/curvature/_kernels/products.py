@@ -2,13 +2,12 @@
 
 import math
 
-from numba import njit
-
 from flatpc.curvature._kernels.rows import power, scale, value_row
 from flatpc.engine._kernels.columns import CHILD, CHILD_END, STRIDE, VALUE
+from flatpc.engine._kernels.compiling import inner
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def total_shift(P, B, E, p, b):
     """The exponent of the children's scales together in units of product p's own."""
     shift = -scale(E, B, P, p, b)
@@ -17,7 +16,7 @@ def total_shift(P, B, E, p, b):
     return shift
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def others(P, B, V, p, b, skip, skip_too, j, shift):
     """2^shift times the product, over children of p but those at two positions, of their j-th values at row b."""
     out = 1.0

@@ -5,7 +5,6 @@ of a unit's flow, adjoint times value, is taken by its change: tangent of the ad
 """
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine._kernels.columns import (
     ADJOINT,
@@ -21,9 +20,10 @@ from flatpc.engine._kernels.columns import (
     VARIABLE,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def add_row_statistics(P, B, T, V, G, count, ST, s):
     """Add step s's to ST; G are adjoints, or tangents of adjoints."""
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, ROW, SCOPE, STRIDE
+from flatpc.engine._kernels.compiling import inner
 
 COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
 """Marks of a step: its own parameters count; they move in some direction; neither they nor any below do, so that tangents of
@@ -30,32 +31,32 @@ def complete_marks(P, marks, wanted):
         marks[s] |= (STILL if still else 0) | (UNWANTED if unwanted else 0)
 
 
-@njit(cache=True)
+@inner
 def block_of(A, B, P, s):
     """A step's part of A, or of one direction's VT or AT, [rows, stride]."""
     start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
     return A[start : start + rows * stride].reshape(rows, stride)
 
 
-@njit(cache=True)
+@inner
 def batch_row(P, B, s, a, shared):
     """A row of the batch that has row a of step s."""
     return np.int64(B.share[1, P.steps[s, SCOPE], a]) if shared else a
 
 
-@njit(cache=True)
+@inner
 def value_row(P, B, s, b):
     """The row of step s's values that belongs to row b of the batch."""
     return np.int64(B.share[0, P.steps[s, SCOPE], b])
 
 
-@njit(cache=True)
+@inner
 def scale(E, B, P, s, b):
     """Step s's E at row b of the batch."""
     return E[B.at[s, ROW] + value_row(P, B, s, b)]
 
 
-@njit(cache=True)
+@inner
 def power(shift):
     """2^shift; infinite rather than wrong where float64 can't hold it."""
     return 1.0 if shift == 0 else math.ldexp(1.0, int(min(max(shift, -2000.0), 2000.0)))

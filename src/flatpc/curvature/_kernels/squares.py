@@ -27,11 +27,12 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST
 from flatpc.engine._kernels.items import view
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _squares_dense(P, B, W, M, V, A, OUT, space, s):
     c = P.child[P.steps[s, CHILD]]
     k, n_in, at, inside = P.steps[s, WIDTH], P.steps[c, STRIDE], P.steps[s, WEIGHT], P.steps[c, WIDTH]
@@ -72,7 +73,7 @@ def _squares_dense(P, B, W, M, V, A, OUT, space, s):
         OUT[s, r] = out
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _squares_sum(P, B, W, M, V, E, A, OUT, space, s):
     a, v = block_of(A, B, P, s), view(V, B, P, s)
     first, n = P.steps[s, CHILD], P.steps[s, CHILD_END] - P.steps[s, CHILD]
@@ -96,7 +97,7 @@ def _squares_sum(P, B, W, M, V, E, A, OUT, space, s):
         OUT[s, r] = out
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _squares_table(P, B, T, V, E, A, OUT, space, s):
     a, v = block_of(A, B, P, s), view(V, B, P, s)
     categories = P.steps[s, CATEGORIES]

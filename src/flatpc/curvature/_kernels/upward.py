@@ -5,7 +5,6 @@ The direction is one for all rows (`dW`, `dT`, in the layout of weights and of i
 """
 
 import numpy as np
-from numba import njit
 
 from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares, table_kappa
 from flatpc.curvature._kernels.pairs import set_outer, set_two_outers
@@ -24,11 +23,12 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, multiply_transposed
 from flatpc.engine._kernels.items import view
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def move_table(P, B, T, dT, V, E, A, VT, shared, space, s, lo, hi):
     """An input's table: the entry that was observed moves; a missing value is 1 whatever the table."""
     vt = block_of(VT, B, P, s)
@@ -50,7 +50,7 @@ def move_table(P, B, T, dT, V, E, A, VT, shared, space, s, lo, hi):
             vt[r, j] = direction(space, T[at + j], mine * unit, flow, kappa) * unit
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _where_zero(P, B, marks, V, E, VT, shared, s, b, r, row):
     """What moves a product through a factor that is zero: there the others are multiplied, not divided out."""
     shift, first = total_shift(P, B, E, s, b), P.steps[s, CHILD]
@@ -65,7 +65,7 @@ def _where_zero(P, B, marks, V, E, VT, shared, s, b, r, row):
                 row[j] += tc[j] * others(P, B, V, s, b, q - first, -1, j, shift)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi):
     vt, v = block_of(VT, B, P, s), view(V, B, P, s)
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
@@ -108,7 +108,7 @@ def move_hadamard(P, B, marks, V, E, VT, shared, s, lo, hi):
             _where_zero(P, B, marks, V, E, VT, shared, s, b, r, row)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def move_kronecker(P, B, marks, V, E, VT, shared, s, lo, hi):
     x, y = P.child[P.steps[s, CHILD]], P.child[P.steps[s, CHILD] + 1]
     kx, ky, stride = P.steps[x, WIDTH], P.steps[y, WIDTH], P.steps[s, STRIDE]
@@ -130,7 +130,7 @@ def move_kronecker(P, B, marks, V, E, VT, shared, s, lo, hi):
             VT[to + j] = 0
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def move_join(P, B, marks, E, VT, shared, s, lo, hi):
     vt = block_of(VT, B, P, s)
     for r in range(lo, hi):
@@ -147,7 +147,7 @@ def move_join(P, B, marks, E, VT, shared, s, lo, hi):
             start += P.steps[c, WIDTH]
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi):
     c = P.child[P.steps[s, CHILD]]
     vt, tc, p = block_of(VT, B, P, s), block_of(VT, B, P, c), view(V, B, P, c)
@@ -196,7 +196,7 @@ def move_dense_sum(P, B, W, dW, M, marks, V, A, VT, shared, space, s, lo, hi):
             vt[r, n] += total
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def move_sum(P, B, W, dW, M, marks, V, E, A, VT, shared, space, s, lo, hi):
     """A MIXTURE or a SCALAR_SUM, unit by unit; children have the step's own scope."""
     vt, a, v = block_of(VT, B, P, s), block_of(A, B, P, s), view(V, B, P, s)

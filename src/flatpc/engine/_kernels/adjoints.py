@@ -14,7 +14,6 @@ batch row, for what is not linear in a row's flow.
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine._kernels.columns import (
     ADJOINT,
@@ -37,6 +36,7 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
 from flatpc.engine._kernels.fused import UNITS, fits, new_weights
 from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
@@ -59,31 +59,31 @@ ADJOINTS, FLOWS, FUSED = range(3)
 """What happens to weights: nothing; their flows are added to an array; they are updated at once."""
 
 
-@njit(cache=True)
+@inner
 def _is_flow(kind):
     return kind <= HADAMARD  # TABLE_INPUT, FORMULA_INPUT, HADAMARD
 
 
-@njit(cache=True)
+@inner
 def adjoints_of(A, B, P, s):
     start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
     return A[start : start + rows * stride].reshape(rows, stride)
 
 
-@njit(cache=True)
+@inner
 def value_row(P, B, s, a, shared):
     """The row of V that belongs to row a of A."""
     return a if shared else np.int64(B.share[0, P.steps[s, SCOPE], a])
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def factor_of(E, B, P, c, s, r):
     """2^(E_c - E_s): a child's scale in units of its parent's."""
     shift = E[B.at[c, ROW] + r] - E[B.at[s, ROW] + r]
     return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
     stride, scope = P.steps[s, STRIDE], P.steps[s, SCOPE]
     base, base_p, base_v = B.at[s, ADJOINT], B.at[p, ADJOINT], B.at[s, VALUE]
@@ -100,7 +100,7 @@ def _from_hadamard(P, B, V, A, shared, s, p, lo, hi):
             add_quotient(A, base + r * stride, A, base_p + i * stride, V, value, stride)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _from_only_hadamard(P, B, V, A, s, p, lo, hi):
     """The same for a step with no other parent, over distinct sub-rows: flow is added up, and divided once.
 
@@ -124,7 +124,7 @@ def _from_only_hadamard(P, B, V, A, s, p, lo, hi):
         divide_row(A, base + lo * stride, V, B.at[s, VALUE] + lo * stride, (hi - lo) * stride)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
@@ -154,7 +154,7 @@ def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
                 A[to + j] += new[j] * factor * V[mine + j] if flow else new[j] * factor
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
     """From a JOIN, a MIXTURE or a SCALAR_SUM, which have the scope of their children: rows correspond one to one."""
     a, ap, v = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p), view(V, B, P, s)
@@ -186,7 +186,7 @@ def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
                     row[j] += x * value[j] if flow else x
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
     """From a SCALAR_SUM whose scales are all zero: one multiplication per row."""
     weight = W[P.steps[p, WEIGHT] + position]
@@ -198,13 +198,13 @@ def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
         add_scaled_row(A, to, A, source, weight, n)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _unscaled(E, at, n):
     high, low = extremes(E, at, n)
     return high == 0 and low == 0
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def times_value(P, B, V, A, shared, s, lo, hi):
     """Adjoint to flow."""
     stride, base, base_v = P.steps[s, STRIDE], B.at[s, ADJOINT], B.at[s, VALUE]
@@ -215,7 +215,7 @@ def times_value(P, B, V, A, shared, s, lo, hi):
             times_row(A, base + r * stride, V, base_v + value_row(P, B, s, r, shared) * stride, stride)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
     if s == len(P.steps) - 1:
         start = B.at[s, ADJOINT]
@@ -253,7 +253,7 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
             _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
     """Flows of a dense sum's weights into units n_lo:n_hi, kept or turned into new weights."""
     c = P.child[P.steps[s, CHILD]]
@@ -285,7 +285,7 @@ def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
                 update_unit(rule, flat, (m - rest) * n_in, W, at, k, n_in, mu)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def push(P, B, W, V, A, shared, s, lo, hi):
     """A dense sum's adjoints to its child; an inlined product's become flows at once."""
     c = P.child[P.steps[s, CHILD]]

@@ -26,6 +26,7 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_outer
 from flatpc.engine._kernels.items import view
 from flatpc.engine._kernels.rows import add_converted_row
@@ -58,7 +59,7 @@ def flow_of_root(B, V, E, L, distinct, row_weights, log_prob, flow):
     return total / len(distinct), settled
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def add_statistics(P, B, T, A, ST, s):
     """Add an input's sufficient statistics to ST, which has the layout of the input parameters."""
     a = adjoints_of(A, B, P, s)
@@ -83,7 +84,7 @@ def add_statistics(P, B, T, A, ST, s):
                 ST[at + stride + j] += row[j] * x
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def add_gradient(P, B, V, E, A, FL, s):
     """Add Σ_rows g to FL for one step, g being the gradient of the log-likelihood in the step's weights."""
     g = adjoints_of(A, B, P, s)
@@ -106,7 +107,7 @@ def add_gradient(P, B, V, E, A, FL, s):
                 FL[at + j] += min(factor * v[u, j] * g[u, j], _LARGEST)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _update(P, W, FL, rule, s):
     mu = rule.mu[s]
     n_children = P.steps[s, CHILD_END] - P.steps[s, CHILD]

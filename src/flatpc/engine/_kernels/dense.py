@@ -8,8 +8,7 @@ Whole vectors go through the register tiles of `simd.py`, rows narrower than a v
 result is computed in one fixed order, whatever range of rows a call is given.
 """
 
-from numba import njit
-
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.simd import VECTOR_BYTES, axpy_tile, dot_tile
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -24,7 +23,7 @@ _add43, _add42, _add41 = axpy_tile(4, 3, True), axpy_tile(4, 2, True), axpy_tile
 _add13, _add12, _add11 = axpy_tile(1, 3, True), axpy_tile(1, 2, True), axpy_tile(1, 1, True)
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST, no_cpython_wrapper=False)
 def multiply_transposed(p, w, out, lo, hi):
     """out[lo:hi, :n_out] = p[lo:hi] @ w.T"""
     n_out, n_in = w.shape
@@ -56,7 +55,7 @@ def multiply_transposed(p, w, out, lo, hi):
         n += 1
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST, no_cpython_wrapper=False)
 def multiply(g, w, out, lo, hi):
     """out[lo:hi] = g[lo:hi, :n_out] @ w"""
     n_out, n_in = w.shape
@@ -85,7 +84,7 @@ def multiply(g, w, out, lo, hi):
 # finished the last; and at most twelve or so, which is all the registers hold. Widths are chosen so that none is left over.
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _many_rows(g, w, out, lo, hi, lanes):
     n_out, n_in = w.shape
     stride = g.shape[1]
@@ -130,7 +129,7 @@ def _many_rows(g, w, out, lo, hi, lanes):
             c += lanes
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _three_rows(g, w, out, u, lanes):
     n_out, n_in = w.shape
     stride = g.shape[1]
@@ -151,7 +150,7 @@ def _three_rows(g, w, out, u, lanes):
             c += lanes
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _two_rows(g, w, out, u, lanes):
     n_out, n_in = w.shape
     stride = g.shape[1]
@@ -175,7 +174,7 @@ def _two_rows(g, w, out, u, lanes):
             c += lanes
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def _one_row(g, w, out, u, lanes):
     n_out, n_in = w.shape
     stride = g.shape[1]
@@ -196,14 +195,14 @@ def _one_row(g, w, out, u, lanes):
             c += lanes
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST, no_cpython_wrapper=False)
 def accumulate_outer(g, p, f, n_lo, n_hi):
     """F += g[:, n_lo:n_hi].T @ p, a few rows at a time, so that they are in cache for every tile"""
     for lo in range(0, len(p), ROWS_AT_A_TIME):
         accumulate_rows(g, p, f, n_lo, n_hi, lo, min(lo + ROWS_AT_A_TIME, len(p)))
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def accumulate_rows(g, p, f, n_lo, n_hi, lo, hi):
     """F += g[lo:hi, n_lo:n_hi].T @ p[lo:hi]"""
     n_in = p.shape[1]

@@ -7,10 +7,11 @@ other, for the two updates that need no more than one sweep over the flows: plai
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_rows
 from flatpc.engine._kernels.rows import mix_rows, square_root, sum_of_row
 from flatpc.engine._kernels.simd import VECTOR_BYTES, index, lanes_of, load, multiply_add, pointer, splat, store
@@ -88,13 +89,13 @@ def _flow_tile(vectors: int) -> Any:
 _flows3, _flows2, _flows1 = _flow_tile(3), _flow_tile(2), _flow_tile(1)
 
 
-@njit(cache=True)
+@inner
 def fits(n_in, itemsize):
     """Whether rows of this many entries are whole vectors."""
     return n_in % (VECTOR_BYTES // itemsize) == 0
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST, no_cpython_wrapper=False)
 def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
     """W[w_at...], weights of units n_lo:n_hi, from adjoints g and the child's values p; n_hi - n_lo is a multiple of `UNITS`.
 

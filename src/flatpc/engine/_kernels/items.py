@@ -24,6 +24,7 @@ from flatpc.engine._kernels.columns import (
     VALUE,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.simd import LANES
 
 ROWS_PER_ITEM = 64
@@ -53,7 +54,8 @@ def upward(task_ptr, task, rows_of, cost_of, n_threads):
     for level in range(n_levels):
         load[:] = 0
         for i in range(task_ptr[level], task_ptr[level + 1]):
-            n = _cut(item, n, EVALUATE, task[i], rows_of[task[i]], ROWS_PER_ITEM, cost_of[task[i]], load)
+            s = np.int64(task[i])
+            n = _cut(item, n, EVALUATE, s, np.int64(rows_of[s]), ROWS_PER_ITEM, cost_of[s], load)
         ptr[level + 1] = n
     return ptr, item
 
@@ -78,15 +80,15 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
     for level in range(n_levels - 1, -1, -1):
         load[:] = 0
         for i in range(task_ptr[level + 1] - 1, task_ptr[level] - 1, -1):
-            s = task[i]
-            n = _cut(item, n, DESCEND, s, rows_of[s], ROWS_PER_ITEM, cost_of[s], load)
+            s = np.int64(task[i])
+            n = _cut(item, n, DESCEND, s, np.int64(rows_of[s]), ROWS_PER_ITEM, cost_of[s], load)
             if n_threads == 1:
                 n = _cut_weights(item, n, steps, s, rows_of, cost_of, load)
         ptr[phase + 1] = n
         if n_threads > 1:
             load[:] = 0
             for i in range(task_ptr[level], task_ptr[level + 1]):
-                n = _cut_weights(item, n, steps, task[i], rows_of, cost_of, load)
+                n = _cut_weights(item, n, steps, np.int64(task[i]), rows_of, cost_of, load)
         ptr[phase + 2] = n
         phase += 2
     for block in range(n_input_blocks):
@@ -97,18 +99,18 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
     return ptr, item
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _cut_weights(item, n, steps, s, rows_of, cost_of, load):
     """The weights of a sum with many rows, a few units at a time."""
     if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
         cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
-        n = _cut(item, n, WEIGHTS, s, steps[s, WIDTH], UNITS_PER_ITEM, cost, load)
+        n = _cut(item, n, WEIGHTS, s, np.int64(steps[s, WIDTH]), UNITS_PER_ITEM, cost, load)
     return n
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _cut(item, n, what, step, size, most, cost, load):
-    """Append the ranges of 0:size, each to the thread with the least work so far."""
+    """Append the ranges of 0:size, each to the thread with the least work so far; callers pass int64, to compile it once."""
     start = 0
     while start < size:
         end = min(start + most, size)
@@ -138,14 +140,14 @@ def places(steps, count, at):
     return value, row
 
 
-@njit(cache=True)
+@inner
 def view(V, B, P, s):
     """A step's values, [rows, stride]."""
     start, rows, stride = B.at[s, VALUE], B.at[s, ROWS], P.steps[s, STRIDE]
     return V[start : start + rows * stride].reshape(rows, stride)
 
 
-@njit(cache=True)
+@inner
 def child_row(P, B, s, c, u):
     """The sub-row of child c that belongs to sub-row u of step s."""
     return B.share[0, P.steps[c, SCOPE], B.share[1, P.steps[s, SCOPE], u]]

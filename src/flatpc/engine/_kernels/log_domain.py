@@ -30,24 +30,25 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.values import log_density
 
 _TINY = 1e-280
 
 
-@njit(cache=True)
+@inner
 def _log(x):
     return math.log(x) if x > 0 else -np.inf
 
 
-@njit(cache=True)
+@inner
 def _log_add(a, b):
     if a < b:
         a, b = b, a
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@njit(cache=True)
+@inner
 def _top(l, start, n):
     top = -np.inf
     for j in range(n):
@@ -55,7 +56,7 @@ def _top(l, start, n):
     return top
 
 
-@njit(cache=True)
+@inner
 def values_of_row(P, W, T, x, unit_ptr, l):
     """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]."""
     for s in range(len(P.steps)):
@@ -121,7 +122,7 @@ def values_of_row(P, W, T, x, unit_ptr, l):
                 l[at + j] = out
 
 
-@njit(cache=True)
+@inner
 def _product_of_others(P, l, unit_ptr, s, skip, j):
     out = 0.0
     for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
@@ -130,7 +131,7 @@ def _product_of_others(P, l, unit_ptr, s, skip, j):
     return out
 
 
-@njit(cache=True)
+@inner
 def adjoints_of_row(P, W, unit_ptr, l, d):
     """Fill d with the logarithm of every unit's adjoint, ∂ log p(x) / ∂ value; flow is exp(l + d).
 

@@ -7,7 +7,6 @@ A call between kernels costs more than a scalar step. The common case, in which 
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine._kernels.columns import (
     CHILD,
@@ -23,13 +22,14 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.rows import add_scaled_row, copy_row, fill_row, smallest, times_row
 from flatpc.engine._kernels.values import evaluate_hadamard_scalar, evaluate_scalar_sum, limits
 
 _FEW = 8
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _product(steps, child, at, share, V, s, base, lo, n, n_batch):
     """Child by child, gathering sub-rows except where every row is its own."""
     first, end = steps[s, CHILD], steps[s, CHILD_END]
@@ -49,7 +49,7 @@ def _product(steps, child, at, share, V, s, base, lo, n, n_batch):
             V[base + u] = x if q == first else V[base + u] * x
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_scalars(P, B, W, V, E, L, item, i, last, t):
     """Evaluate thread t's items from i on while they are scalar sums and products; returns the first that is not done."""
     steps, child, at, share = P.steps, P.child, B.at, B.share

@@ -3,11 +3,13 @@
 import numpy as np
 from numba import njit
 
+from flatpc.engine._kernels.compiling import inner
+
 _SCOPES = 16
 """Numbers in a cache line."""
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _renumber(left, right, n_right, out):
     """out[r]: number, in order of first occurrence, of the pair (left[r], right[r]); returns how many pairs there are."""
     n = len(left)
@@ -83,7 +85,7 @@ def plan_batch(ids, rows, number, where, representative, count):
             count[s] = _number_batch(some[j], number, where[s], representative[s])
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _number_batch(of_row, number, where, representative):
     """The same for one scope, whose sub-rows `of_row` has; returns how many are in the batch."""
     n, first, differ = len(of_row), of_row[0], np.int32(0)

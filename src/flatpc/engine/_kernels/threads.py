@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from flatpc.engine._kernels.compiling import inner
 
 _LINE = 8
 """Entries of a cache line: each thread's counter has its own."""
@@ -85,7 +87,7 @@ def _yield_core(typing_context):
     return types.void(), generate
 
 
-@njit(cache=True)
+@inner
 def meet(barrier, t, n_threads, phase):
     """Wait until all threads have finished this phase."""
     if n_threads == 1:

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.rows import flows_of_edges, mix_rows, quadratic_of_edges
 
 PLAIN, QUADRATIC, CUBIC, QUADRATIC_EXACT, CUBIC_EXACT = range(5)
@@ -54,7 +55,7 @@ def cubic_root(f, mu, lam):
     return f / lam * t
 
 
-@njit(cache=True)
+@inner
 def _solve(f, mu, lam, cubic):
     if cubic:
         return cubic_root(f, mu, lam)
@@ -114,13 +115,13 @@ def exact_multiplier(flow, mu, cubic):
     return hi
 
 
-@njit(cache=True)
+@inner
 def least_flow(W):
     """The flow below which a unit keeps its weights W: 1 divided by less is infinite, and infinity times 0 no number."""
     return np.finfo(W.dtype).tiny
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _with_pseudocount(F, f_at, allowed, w_at, k, pseudocount):
     n = k
     if len(allowed):
@@ -136,7 +137,7 @@ def _with_pseudocount(F, f_at, allowed, w_at, k, pseudocount):
     return total
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _solved(F, f_at, k, kind, mu):
     """Flow to the solution of the update's equation; returns their sum."""
     lam = 1.0
@@ -150,7 +151,7 @@ def _solved(F, f_at, k, kind, mu):
     return total
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def update_unit(rule, F, f_at, W, w_at, k, n, mu):
     """New weights W[w_at:w_at+k] of one unit from the gradients F[f_at:f_at+k], which are overwritten; n is k padded."""
     kind = rule.kind if mu > 0 else PLAIN

@@ -12,7 +12,6 @@ no later evidence can change that. Where no output survives, L is `+inf`: the ro
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine._kernels.columns import (
     BINOMIAL,
@@ -32,6 +31,7 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, multiply_transposed
 from flatpc.engine._kernels.items import child_row, view
 from flatpc.engine._kernels.rows import (
@@ -54,7 +54,7 @@ LOG_2PI = math.log(2 * math.pi)
 _DOUBLE_EXPONENT = 1000
 
 
-@njit(cache=True)
+@inner
 def limits(V):
     """Exponents: entries below the first are dropped, what is kept exceeds dropped by the second, below the third we rescale."""
     if V.itemsize == 4:
@@ -62,12 +62,12 @@ def limits(V):
     return -700, 55, -200
 
 
-@njit(cache=True)
+@inner
 def _exponent(x):
     return math.frexp(x)[1]
 
 
-@njit(cache=True)
+@inner
 def log_density(formula, n, x, a, b):
     """Log-density of a FORMULA input at x; a, b are the unit's parameters."""
     if formula == GAUSSIAN:
@@ -84,7 +84,7 @@ def log_density(formula, n, x, a, b):
     return x * math.log(a) - a - log_factorial if log_factorial < np.inf else -np.inf
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_table(P, B, T, V, E, L, s, lo, hi):
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     drop, _, rescale = limits(V)
@@ -120,7 +120,7 @@ def evaluate_table(P, B, T, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
@@ -167,7 +167,7 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
     drop, _, rescale = limits(V)
@@ -210,7 +210,7 @@ def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
             _hadamard_with_care(P, B, V, E, L, s, u)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _hadamard_with_care(P, B, V, E, L, s, u):
     """One row of a product in which something underflows: every unit has an exponent of its own until the end."""
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
@@ -254,7 +254,7 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _gather_scalars(P, B, V, E, L, s, c, lo, hi, first):
     """Multiply a child into scalar rows lo:hi of step s, sub-row by sub-row."""
     base, base_row, at, at_row = B.at[s, VALUE], B.at[s, ROW], B.at[c, VALUE], B.at[c, ROW]
@@ -270,7 +270,7 @@ def _gather_scalars(P, B, V, E, L, s, c, lo, hi, first):
             L[base_row + u] = np.inf
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
     """The same for width 1, many rows in one loop; nothing can be dropped, since a scalar is its own largest entry."""
     base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
@@ -298,7 +298,7 @@ def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
             _rescale_scalars(V, E, base, base_row, n, small)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _rescale_scalars(V, E, base, at_row, n, small):
     for u in range(n):
         x = V[base + u]
@@ -310,7 +310,7 @@ def _rescale_scalars(V, E, base, at_row, n, small):
             E[at_row + u] += size
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
     drop, _, rescale = limits(V)
     floor, small = V.dtype.type(math.ldexp(1.0, drop)), V.dtype.type(math.ldexp(1.0, rescale))
@@ -348,7 +348,7 @@ def evaluate_kronecker(P, B, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_join(P, B, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     drop = limits(V)[0]
@@ -382,7 +382,7 @@ def evaluate_join(P, B, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _any_positive(V, at, k):
     top = V.dtype.type(0)
     for j in range(k):
@@ -390,7 +390,7 @@ def _any_positive(V, at, k):
     return top > 0
 
 
-@njit(cache=True, fastmath=FAST, boundscheck=False)
+@inner(fastmath=FAST)
 def evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi):
     c = P.child[P.steps[s, CHILD]]
     v, p = view(V, B, P, s), view(V, B, P, c)
@@ -409,7 +409,7 @@ def evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi):
         L[B.at[s, ROW] + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _sift(V, at, w, p, k, lost):
     """Drop outputs that dropped entries could have changed, and those that underflowed; returns the new bound."""
     drop, keep, _ = limits(V)
@@ -434,7 +434,7 @@ def _sift(V, at, w, p, k, lost):
     return bound
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _underflowed(w, p):
     """Whether Σ w p is positive."""
     for c in range(len(p)):  # noqa: SIM110
@@ -443,7 +443,7 @@ def _underflowed(w, p):
     return False
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
     base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
     small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
@@ -463,7 +463,7 @@ def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
         _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi)
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
     base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
@@ -490,7 +490,7 @@ def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
         L[at_row + u] = lost
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def _sift_mixture(P, B, W, V, s, u, lost):
     """The same as `_sift` for a mixture's outputs, each of which has its own edges."""
     drop, keep, _ = limits(V)
@@ -520,7 +520,7 @@ def _sift_mixture(P, B, W, V, s, u, lost):
     return bound
 
 
-@njit(cache=True, boundscheck=False)
+@inner
 def evaluate_mixture(P, B, W, V, E, L, s, lo, hi):
     v = view(V, B, P, s)
     k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]

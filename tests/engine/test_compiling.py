@@ -1,0 +1,70 @@
+"""Compiling ahead: what it covers, and that nothing calls from Python what has no wrapper for it."""
+
+import importlib
+import pkgutil
+import subprocess
+
+import flatpc
+from flatpc import compile_kernels
+from flatpc.engine import kernel_cache
+from flatpc.engine._kernels import compiling
+
+
+def test_functions_without_wrapper_are_out_of_pythons_reach():
+    """Calling one would crash the process, so no module outside the kernels' folders may hold one."""
+    modules = [
+        m.name for m in pkgutil.walk_packages(flatpc.__path__, "flatpc.") if "_kernels" not in m.name and "__main__" not in m.name
+    ]
+    held = [
+        f"{name}.{attribute}"
+        for name in modules
+        if not name.startswith("flatpc.adapters")
+        for attribute, value in vars(importlib.import_module(name)).items()
+        if isinstance(value, compiling._Inner) and value.targetoptions["no_cpython_wrapper"]
+    ]
+    assert len(modules) > 50
+    assert held == []
+
+
+def test_integers_of_all_widths_share_one_version():
+    from flatpc.engine._kernels import dense
+
+    assert len({tuple(map(str, s[3:])) for s in dense.multiply.signatures}) <= 1
+
+
+def test_nothing_is_started_where_kernels_are_there(monkeypatch):
+    monkeypatch.setattr(kernel_cache, "found_empty", False)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: 1 / 0)
+    compile_kernels.compile_kernels()
+
+
+def test_the_second_process_compiles_the_curvature(monkeypatch):
+    started = []
+
+    class Process:
+        returncode = 1
+
+        def __init__(self, arguments, **_):
+            started.append(arguments[1:])
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(kernel_cache, "found_empty", True)
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    monkeypatch.setattr(compile_kernels, "_engine", lambda: started.append("engine"))
+    compile_kernels.compile_kernels()
+    assert started == [["-m", "flatpc.compile_kernels", "curvature"], "engine"]
+
+
+def test_both_parts_run():
+    from flatpc.curvature._kernels import passes as curvature_passes
+    from flatpc.engine._kernels import passes
+
+    compile_kernels._engine()
+    compile_kernels._curvature()
+    for kernel in (passes.forward, passes.backward, curvature_passes.rise, curvature_passes.descend, curvature_passes.gather):
+        assert kernel.signatures
