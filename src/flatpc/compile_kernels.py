@@ -18,15 +18,14 @@ from flatpc.engine.contract import Dtype
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence, Plan
 
-CURVATURE = "curvature"
-"""The argument of the second process."""
 
-
-def compile_kernels() -> None:
-    """Compile what the engine, learning and curvature need in double precision; a minute or so, once."""
+def compile_kernels(*, single: bool = False) -> None:
+    """Compile what is needed in double precision, and for training in `single` precision as well; a minute, once."""
     if not kernel_cache.found_empty:
         return
-    with subprocess.Popen([sys.executable, "-m", "flatpc.compile_kernels", CURVATURE], stderr=subprocess.DEVNULL) as other:
+    kernel_cache.found_empty = False
+    theirs = ["curvature", "training"] if single else ["curvature"]
+    with subprocess.Popen([sys.executable, "-m", "flatpc.compile_kernels", *theirs], stderr=subprocess.DEVNULL) as other:
         _engine()
     if other.returncode:
         print("flatpc: the second process failed; what it left is compiled when it is needed.", file=sys.stderr)
@@ -37,14 +36,23 @@ def _rows() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def _engine() -> None:
-    """A step of EM and one of Adam."""
+    """Steps of EM and of Adam."""
+    from flatpc.learning import fit
+
+    _training("float64")
+    rows = _rows()
+    grid = structures.rat_spn(4, depth=1, n_repetitions=2, n_sums=2, n_inputs=2, family="gaussian")
+    fit(grid, rows, valid=1e3 * rows, method="adam", epochs=1, progress=False, n_threads=1)
+
+
+def _training(dtype: Dtype = "float32") -> None:
+    """Steps of EM, fused and not."""
     from flatpc.learning import Sharpness, fit
 
     rows = _rows()
+    start = structures.hclt(rows, n_latents=2)
     for sharpness in (None, Sharpness(mu=0.1, unit="mean-flow", inputs=True)):
-        fit(structures.hclt(rows, n_latents=2), rows, valid=rows, epochs=1, sharpness=sharpness, progress=False, n_threads=1)
-    grid = structures.rat_spn(4, depth=1, n_repetitions=2, n_sums=2, n_inputs=2, family="gaussian")
-    fit(grid, rows, valid=1e3 * rows, method="adam", epochs=1, progress=False, n_threads=1)
+        fit(start, rows, valid=rows, epochs=1, sharpness=sharpness, progress=False, n_threads=1, dtype=dtype)
 
 
 class _Unfilled(Evaluator):
@@ -55,17 +63,20 @@ class _Unfilled(Evaluator):
         self._scales, self._losses = np.zeros(plan.n_rows), np.full(plan.n_rows, -np.inf)
 
 
-def _curvature(dtype: Dtype = "float64") -> None:
+def _curvature() -> None:
     """Adjoints, their tangents, squares, and what is gathered from them."""
     from flatpc.learning.penalty import Penalised
 
     rows = _rows()
-    evaluator = _Unfilled(structures.hclt(rows, n_latents=2), dtype, n_threads=1)
+    evaluator = _Unfilled(structures.hclt(rows, n_latents=2), n_threads=1)
     Penalised(evaluator, "weights").gradients(Evidence(evaluator.program, rows), np.arange(len(rows)), value=True)
 
 
+PARTS = {"curvature": _curvature, "training": _training}
+"""What the second process may be asked for."""
+
 if __name__ == "__main__":
-    if sys.argv[1:] == [CURVATURE]:
-        _curvature()
-    else:
+    for part in sys.argv[1:]:
+        PARTS[part]()
+    if not sys.argv[1:]:
         compile_kernels()

@@ -56,8 +56,10 @@ def test_the_second_process_compiles_the_curvature(monkeypatch):
     monkeypatch.setattr(kernel_cache, "found_empty", True)
     monkeypatch.setattr(subprocess, "Popen", Process)
     monkeypatch.setattr(compile_kernels, "_engine", lambda: started.append("engine"))
+    compile_kernels.compile_kernels(single=True)
+    assert started == [["-m", "flatpc.compile_kernels", "curvature", "training"], "engine"]
     compile_kernels.compile_kernels()
-    assert started == [["-m", "flatpc.compile_kernels", "curvature"], "engine"]
+    assert len(started) == 2
 
 
 def test_both_parts_run():
@@ -65,6 +67,7 @@ def test_both_parts_run():
     from flatpc.engine._kernels import passes
 
     compile_kernels._engine()
-    compile_kernels._curvature()
+    for part in compile_kernels.PARTS.values():
+        part()
     for kernel in (passes.forward, passes.backward, curvature_passes.rise, curvature_passes.descend, curvature_passes.gather):
         assert kernel.signatures

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from flatpc.compile_kernels import compile_kernels
 from flatpc.experiments.cells import Result
 from flatpc.experiments.results import Results
 from flatpc.experiments.runner import Outcome, sweep
@@ -40,6 +41,7 @@ def reproduce(
         wanted = {axis: declared.quick[axis] if values is None else values for axis, values in wanted.items()}
     cells = declared.cells(protocol, **wanted)
     console = Console(stderr=True)
+    compile_kernels(single=True)  # or every process would do it for itself
     done = len(cells) - _left(name, folder, cells, declared.settings)
     columns = (
         TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

@@ -135,6 +135,9 @@ def choose(
     progress
         Say on stderr what has been found.
     """
+    from flatpc.compile_kernels import compile_kernels
+
+    compile_kernels(single=True)  # before the clock starts
     search = _Search(
         X, valid, family, UNLIMITED if budget is None else whole_number("budget", budget, 0), time_budget, regularizer, sharpness,
         average, whole_number("seed", seed, 0), missing, n_threads, progress,
