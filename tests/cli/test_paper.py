@@ -116,3 +116,8 @@ def test_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
     assert again.code == 1
     assert "--force" in again.err
     run("report", tmp_path / "results", "-o", page, "--force")
+
+
+def test_parts_of_a_table(tmp_path: Path, ran: Ran) -> None:
+    typed = ("--fractions", "0.05,1", "--trials", "3", "--methods", "plain, adaptive", "--datasets", "spiral")
+    assert run("reproduce", "table1", *typed, "--folder", tmp_path, "--json").json["ran"] == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from flatpc.errors import DataError, OptionError
 REPRODUCE = examples(
     "flatpc reproduce table1 --quick",
     "flatpc reproduce table2 --datasets nltcs,dna --jobs 2 --budget 3600",
+    "flatpc reproduce table2 --fractions 0.01,0.05 --trials 0,1,2",
     "flatpc reproduce table1 --protocol code --folder results",
     "flatpc reproduce figure-ablation --quick",
 )
@@ -33,6 +35,9 @@ def reproduce(
     ] = False,
     protocol: Annotated[str, typer.Option(help="As the paper's text says (text), or as its code does (code).")] = "text",
     datasets: Annotated[str | None, typer.Option(help="Names, with commas between them.", show_default=False)] = None,
+    fractions: Annotated[str | None, typer.Option(help="Of the training rows, as 0.01,0.5.", show_default=False)] = None,
+    trials: Annotated[str | None, typer.Option(help="Their numbers, from 0.", show_default=False)] = None,
+    methods: Annotated[str | None, typer.Option(help="As plain,mu=0.1,adaptive.", show_default=False)] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one unless given.", show_default=False)] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which nothing new is begun.", show_default=False)] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what ended with an error.")] = False,
@@ -53,9 +58,12 @@ def reproduce(
     tables, figures = experiments()
     if name not in {**tables, **figures}:
         raise OptionError(f"There is no experiment {name}; choose one of {', '.join([*tables, *figures])}.")
+    parts = _parts(datasets, fractions, trials, methods)
+    if name in figures and any(values is not None for values in parts.values()):
+        raise OptionError(f"{name} is computed as a whole; --datasets, --fractions, --trials and --methods are for tables.")
     try:
         if name in tables:
-            found = _table(name, folder, datasets, json, quick=quick, protocol=protocol, n_jobs=jobs, budget=budget, retry=retry)
+            found = _table(name, folder, json, **parts, quick=quick, protocol=protocol, n_jobs=jobs, budget=budget, retry=retry)
         else:
             found = _figure(name, folder, quick, budget, json)
     except KeyboardInterrupt:
@@ -92,11 +100,29 @@ def _list(json: bool) -> None:
         console().print(f"{name:18}{title}")
 
 
-def _table(name: str, folder: Path, datasets: str | None, quiet: bool, **options: Any) -> dict[str, Any]:
+def _parts(datasets: str | None, fractions: str | None, trials: str | None, methods: str | None) -> dict[str, Any]:
+    """The parts of a grid that were named; None for all of an axis."""
+    return {
+        "datasets": _named(datasets, "--datasets", str),
+        "fractions": _named(fractions, "--fractions", float),
+        "trials": _named(trials, "--trials", int),
+        "methods": _named(methods, "--methods", str),
+    }
+
+
+def _named(given: str | None, option: str, read: Callable[[str], Any]) -> list[Any] | None:
+    if given is None:
+        return None
+    try:
+        return [read(part.strip()) for part in given.split(",")]
+    except ValueError:
+        raise OptionError(f"{option} {given}; give numbers with commas between them.") from None
+
+
+def _table(name: str, folder: Path, quiet: bool, **options: Any) -> dict[str, Any]:
     from flatpc.experiments.reproduce import reproduce as run
 
-    chosen = [part.strip() for part in datasets.split(",")] if datasets else None
-    return asdict(run(name, folder, datasets=chosen, progress=not quiet, **options))
+    return asdict(run(name, folder, progress=not quiet, **options))
 
 
 def _figure(name: str, folder: Path, quick: bool, budget: float | None, quiet: bool) -> dict[str, Any]:

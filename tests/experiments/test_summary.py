@@ -1,0 +1,88 @@
+"""The committed results: what the paper claims of its method, and what the docs say about it."""
+
+import math
+import runpy
+from pathlib import Path
+
+import pytest
+
+from flatpc.experiments.claims import CLAIMS, Claim
+from flatpc.experiments.report import compare
+from flatpc.experiments.results import Results
+from flatpc.experiments.summary import summary, verdict
+from flatpc.experiments.tables import TABLES
+
+PROJECT = Path(__file__).parents[2]
+RESULTS = PROJECT / "results"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(RESULTS)
+
+
+@pytest.mark.parametrize("table", ["table1", "table2"])
+@pytest.mark.parametrize("quantity", ["nll", "dof", "sharpness"])
+def test_one_percent_of_the_rows(found, table, quantity):
+    """With the fewest rows the regularised model has the better NLL, overfits less and is less sharp, on average."""
+    comparison = found[table][0]
+    ours, _, ran = comparison.wins(0.01, quantity)
+    assert ran == len(TABLES[table].datasets)
+    assert comparison.mean_gain(0.01, quantity).value > 0
+    assert ours > ran / 2
+
+
+@pytest.mark.parametrize("table", ["table1", "table2"])
+def test_sharpness_falls_at_every_fraction(found, table):
+    for comparison in found[table]:
+        means = [comparison.mean_gain(fraction, "sharpness") for fraction in (0.01, 0.05, 0.1, 0.5, 1.0)]
+        assert sum(mean is not None for mean in means) >= 3 or comparison.protocol != "text"
+        assert all(mean.value > 0 for mean in means if mean is not None)
+
+
+def test_the_docs_have_the_results(found):
+    written = (PROJECT / "docs" / "results-summary.md").read_text()
+    expected = runpy.run_path(str(PROJECT / "docs" / "write_results.py"))["text"]()
+    assert written == expected, "run: python docs/write_results.py"
+    assert all(claim.text in written for claim in CLAIMS)
+
+
+def test_results_are_whole(found):
+    """No run failed, none is there twice, and each has the key that its configuration has now."""
+    for name in TABLES:
+        results = Results(RESULTS, name).all()
+        for key, result in results.items():
+            assert not result.error, result.cell
+            assert key == result.cell.key(TABLES[name].settings[result.cell.protocol])
+            assert all(math.isfinite(value) for value in result.metrics.values()), result.cell
+        assert len({result.cell for result in results.values()}) == len(results)
+
+
+class Pretended:
+    def __init__(self, protocol, value):
+        self.protocol, self.value = protocol, value
+
+    def mean_gain(self, fraction, quantity):
+        from flatpc.experiments.comparison import Mean
+
+        return None if self.value is None else Mean(self.value, 0.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (1.0, -1.0, "confirmed"),
+        (-1.0, 1.0, "only under the authors' protocol"),
+        (-1.0, -1.0, "not confirmed"),
+        (-1.0, None, "not confirmed under `text`; `code` is not run"),
+        (None, 1.0, "under the authors' protocol; `text` is not run"),
+        (None, None, "not run"),
+    ],
+)
+def test_verdicts(text, code, said):
+    claim = Claim("table1", "is better", "nll", (0.01,))
+    assert verdict(claim, {"table1": [Pretended("text", text), Pretended("code", code)]}) == said
+
+
+def test_a_summary_of_nothing(tmp_path):
+    assert "not run" in summary(compare(tmp_path))
