@@ -1,20 +1,27 @@
-"""Write `docs/results-summary.md` from the committed results: `python docs/write_results.py`."""
+"""Write `results-summary.md` and `never-lose-table.md` from the committed results: `python docs/write_results.py`."""
 
 from pathlib import Path
 
 from flatpc.circuit.files import replace_file
+from flatpc.experiments import never_lose_table
 from flatpc.experiments.report import compare
+from flatpc.experiments.results import Results
 from flatpc.experiments.summary import summary
 
 HERE = Path(__file__).parent
-FILE = HERE / "results-summary.md"
+RESULTS = HERE.parent / "results"
 
 
-def text() -> str:
-    """What the file should hold."""
-    return summary(compare(HERE.parent / "results"))
+def texts() -> dict[str, str]:
+    """What the files should hold."""
+    cells = never_lose_table.standings(Results(RESULTS, "never-lose").all().values())
+    return {
+        "results-summary.md": summary(compare(RESULTS)),
+        "never-lose-table.md": never_lose_table.as_markdown(cells),
+    }
 
 
 if __name__ == "__main__":
-    replace_file(FILE, text().encode())
-    print(FILE.relative_to(HERE.parent))
+    for name, text in texts().items():
+        replace_file(HERE / name, text.encode())
+        print(f"docs/{name}")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from flatpc.experiments.cells import Cell, Result
-from flatpc.experiments.never_lose_table import as_rows, contribution, count, standings
+from flatpc.experiments.never_lose_table import as_markdown, as_rows, contribution, count, standings
 
 
 def result(method: str, nll: float, trial: int = 0, dataset: str = "nltcs", fraction: float = 0.01, error: str = "") -> Result:
@@ -62,3 +62,23 @@ def test_rows_say_who_won() -> None:
     assert len(head) == len(rows[0])
     assert rows[0][:4] == ["nltcs", "1", "6.588", "6.576"]
     assert rows[0][-1] == "no: paper's regularised"
+
+
+def test_the_summary_counts_and_names_lost_cells() -> None:
+    dna = [result("factorized", 99.0, dataset="dna", fraction=1.0), result("chow_liu", 98.0, dataset="dna", fraction=1.0)]
+    text = as_markdown(standings([*SIMPLE, result("default", 7.0), *dna, result("default", 79.0, dataset="dna", fraction=1.0)]))
+    assert "wins 1 of 2 cells" in text
+    assert "| nltcs | 1 | paper's regularised | 6.45 |" in text  # 100 (7 - 6.576) / 6.576
+    assert "over 1 data sets is −79.00." in text
+
+
+def test_the_report_has_the_cells(tmp_path) -> None:
+    from flatpc.experiments.report import report
+    from flatpc.experiments.results import Results
+
+    results = Results(tmp_path, "never-lose")
+    for each in [*SIMPLE, result("default", 6.5)]:
+        results.add(each)
+    page = report(tmp_path, tmp_path / "report.html").read_text()
+    assert "Won: 1 of 1 cells" in page
+    assert "Never lose" in page

@@ -5,6 +5,8 @@
 | `factorized`, `chow_liu` | the smoothing that validation likes best, as for `table2` |
 | `plain` | a hidden Chow-Liu tree, trained in rounds with early stopping, without a regulariser |
 | `sharpness`, `laplace`, `softening`, `dropout`, `entropy` | the same with that regulariser, as strong as validation likes best |
+| `prune_grow` | the same circuit, half the epochs before and half after pruning and growing |
+| `sam`, `asam`, `hyper` | the same start, by Adam: SAM, adaptive SAM, weights from a low-dimensional generator |
 | `default` | `fp.learning.choose` |
 
 All hidden trees start alike and are given the same epochs, so that `plain`, `sharpness` and `laplace` differ in nothing else: the
@@ -25,9 +27,23 @@ from flatpc.data import load_debd
 from flatpc.data.splits import Splits
 from flatpc.errors import OptionError
 from flatpc.experiments.cells import Cell, Metrics
-from flatpc.learning import Dropout, Entropy, Laplace, Sharpness, Softening, choose
+from flatpc.learning import (
+    ASAM,
+    SAM,
+    Dropout,
+    Entropy,
+    Fit,
+    HyperWeights,
+    Laplace,
+    PruneGrow,
+    Sharpness,
+    Softening,
+    choose,
+    fit,
+)
 from flatpc.learning.auto_candidates import Plan
-from flatpc.learning.auto_training import Candidate, Task
+from flatpc.learning.auto_training import INPUT_PSEUDOCOUNT, STEP_SIZES, Candidate, Task, batch_size
+from flatpc.learning.schedules import linear
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -41,8 +57,15 @@ GRIDS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "entropy": tuple((Entropy(tau),) for tau in (0.001, 0.01)),
 }
 """Contenders that train the same hidden tree, and the strengths of each."""
+GRADIENT: dict[str, tuple[Any, ...]] = {
+    "sam": tuple(SAM(rho) for rho in (0.05, 0.5)),
+    "asam": tuple(ASAM(rho) for rho in (0.5, 2.0)),
+    "hyper": (HyperWeights(),),
+}
+"""Contenders that are defined for gradients: the same start, trained by Adam."""
+PRUNING = tuple(PruneGrow(fraction) for fraction in (0.5, 0.75))
 SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-CONTENDERS = ("factorized", "chow_liu", *GRIDS, "default")
+CONTENDERS = ("factorized", "chow_liu", *GRIDS, "prune_grow", *GRADIENT, "default")
 
 
 @dataclass(frozen=True)
@@ -57,6 +80,8 @@ class Options:
     rounds: int = 2
     epochs: int = 30
     """Of every round."""
+    most_steps: int = 2000
+    """Of Adam, which are dearer than those of EM."""
     budget: int | None = None
     time_budget: float = 60.0
     """Of `choose`."""
@@ -107,6 +132,12 @@ def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:
             start = start or task.start(_hidden(len(data.train), options))
             best = min((_trained(task, start, part, options) for part in GRIDS[name]), key=lambda c: c.valid_nll)
             circuit, valid_nll = best.make(), best.valid_nll
+        elif name in GRADIENT or name == "prune_grow":
+            start = start or task.start(_hidden(len(data.train), options))
+            ways = [_adam(task, start, part, options) for part in GRADIENT.get(name, ())]
+            ways += [_pruned(task, start, part, options) for part in (() if name in GRADIENT else PRUNING)]
+            fitted = min(ways, key=lambda result: result.best_nll)
+            circuit, valid_nll = fitted.best_circuit, fitted.best_nll
         else:
             plans = [Plan(name, {"smoothing": s, **({} if name == "factorized" else {"prior": "even"})}) for s in SMOOTHINGS]
             simple = min((task.start(plan) for plan in plans), key=lambda c: c.valid_nll)
@@ -128,6 +159,24 @@ def _trained(task: Task, start: Candidate, regularizer: tuple[Any, ...], options
     for _ in range(options.rounds):
         task.train_round(candidate, options.epochs, np.inf)
     return candidate
+
+
+def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
+    size = batch_size(len(task.train), 0)
+    steps = -(-len(task.train) // size)
+    epochs = max(1, min(options.rounds * options.epochs, options.most_steps // steps))
+    return fit(
+        start.make(), task.train, valid=task.valid, method="adam", epochs=epochs, batch_size=size, step_size=0.05,
+        regularizer=regularizer, seed=task.seed, n_threads=1, progress=False,
+    )  # fmt: skip
+
+
+def _pruned(task: Task, start: Candidate, regularizer: PruneGrow, options: Options) -> Fit:
+    return fit(
+        start.make(), task.train, valid=task.valid, epochs=options.rounds * options.epochs,
+        batch_size=batch_size(len(task.train), 0), step_size=linear(*STEP_SIZES[0]),
+        regularizer=[regularizer, Laplace(INPUT_PSEUDOCOUNT, on="inputs")], seed=task.seed, n_threads=1, progress=False,
+    )  # fmt: skip
 
 
 def _nll(circuit: Circuit, rows: Any) -> float:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flatpc.experiments import paper
 from flatpc.experiments.cells import Result
 from flatpc.experiments.comparison import Mean
 from flatpc.experiments.never_lose import CONTENDERS
+from flatpc.experiments.text_tables import markdown
 
 DEFAULT = "default"
 SIMPLE = ("factorized", "chow_liu")
@@ -92,3 +93,48 @@ def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
         verdict = {True: "yes", False: f"no: {cell.target[0]}" if cell.target else "no", None: "–"}[cell.won]
         rows.append([cell.dataset, f"{100 * cell.fraction:g}", *theirs, *ours, verdict])
     return head, rows
+
+
+def lost(cells: Iterable[Standing]) -> list[tuple[Standing, float]]:
+    """Cells that were lost, and by how many percent of the target's NLL; the worst first."""
+    found = [
+        (cell, 100 * (cell.ours[DEFAULT].value - cell.target[1]) / abs(cell.target[1]))
+        for cell in cells
+        if cell.won is False and cell.target is not None
+    ]
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def mean_log_likelihood(cells: Iterable[Standing], contender: str = DEFAULT, fraction: float = 1.0) -> Mean | None:
+    """Over the data sets, at one fraction; the error is between data sets."""
+    return Mean.of(-cell.ours[contender].value for cell in cells if cell.fraction == fraction and contender in cell.ours)
+
+
+def as_markdown(cells: Sequence[Standing]) -> str:
+    """The count, the lost cells, what each regulariser contributes, and the whole table."""
+    won, decided = count(cells)
+    parts = [f"The default wins {won} of {decided} cells that have been run, of 100."]
+    mean = mean_log_likelihood(cells)
+    if mean is not None:
+        parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {mean.value:.2f}.".replace("-", "−"))
+    losses = lost(cells)
+    if losses:
+        rows = [
+            [cell.dataset, f"{100 * cell.fraction:g}", cell.target[0] if cell.target else "", f"{percent:.2f}"]
+            for cell, percent in losses
+        ]
+        parts.append(
+            "Lost cells, by percent of the winner's test NLL:\n\n" + markdown(["data set", "rows, %", "to", "by, %"], rows)
+        )
+    gains = {name: contribution(cells, name) for name in CONTENDERS if name not in (*SIMPLE, "plain")}
+    fractions = sorted({fraction for each in gains.values() for fraction in each})
+    if fractions:
+        rows = [[name, *(each[f].text() if f in each else "–" for f in fractions)] for name, each in gains.items()]
+        head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions)]
+        parts.append(
+            "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
+            "mean ± standard error over data sets:\n\n" + markdown(head, rows)
+        )
+    if cells:
+        parts.append("Test NLL of all contenders, mean ± standard error over trials:\n\n" + markdown(*as_rows(cells)))
+    return "\n\n".join(parts) + "\n"
