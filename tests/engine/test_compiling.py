@@ -1,8 +1,10 @@
 """Compiling ahead: what it covers, and that nothing calls from Python what has no wrapper for it."""
 
 import importlib
+import os
 import pkgutil
 import subprocess
+import time
 
 import flatpc
 from flatpc import compile_kernels
@@ -71,3 +73,20 @@ def test_both_parts_run():
         part()
     for kernel in (passes.forward, passes.backward, curvature_passes.rise, curvature_passes.descend, curvature_passes.gather):
         assert kernel.signatures
+
+
+def test_kernels_that_nobody_uses_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    old, recent, foreign = tmp_path / "kernels-old", tmp_path / "kernels-recent", tmp_path / "data"
+    for folder in (old, recent, foreign):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    for folder, days in ((old, 31), (recent, 29), (foreign, 400)):
+        os.utime(folder, (time.time() - days * 24 * 3600,) * 2)
+    monkeypatch.setattr(kernel_cache, "found_empty", True)  # say nothing
+    with kernel_cache.kernel_cache(tmp_path):
+        pass
+    left = {folder.name for folder in tmp_path.iterdir()}
+    assert "kernels-old" not in left
+    assert {"kernels-recent", "data"} <= left
+    assert len(left) == 3

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numba
+
+_UNUSED_SECONDS = 30 * 24 * 3600
 
 found_empty = False
 """Whether there were no kernels yet when one was first asked for; said once."""
@@ -30,11 +34,22 @@ def kernel_cache(*folders: Path) -> Iterator[None]:
     if not found_empty and not any(folder.rglob("*.nbi")):
         found_empty = True
         print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
+    _keep(folder)
     config.CACHE_DIR = str(folder)
     try:
         yield
     finally:
         config.CACHE_DIR = before
+
+
+def _keep(folder: Path) -> None:
+    """Remember that the folder is in use, and remove those that nobody has used for a month."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        for other in folder.parent.glob("kernels-*"):
+            if time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _cache_folder(folders: tuple[Path, ...]) -> Path:
