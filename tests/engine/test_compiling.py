@@ -5,6 +5,9 @@ import os
 import pkgutil
 import subprocess
 import time
+from pathlib import Path
+
+import numba
 
 import flatpc
 from flatpc import compile_kernels
@@ -90,3 +93,14 @@ def test_kernels_that_nobody_uses_are_removed(tmp_path, monkeypatch):
     assert "kernels-old" not in left
     assert {"kernels-recent", "data"} <= left
     assert len(left) == 3
+
+
+def test_a_folder_that_cant_be_written_to(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(kernel_cache, "found_empty", True)
+    with kernel_cache.kernel_cache(tmp_path):
+        used = Path(numba.config.CACHE_DIR)
+    assert used.is_dir()
+    assert tmp_path not in used.parents
+    assert "NUMBA_CACHE_DIR" in capsys.readouterr().err

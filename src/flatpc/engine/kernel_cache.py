@@ -6,13 +6,16 @@ made stale.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +37,36 @@ def kernel_cache(*folders: Path) -> Iterator[None]:
     if not found_empty and not any(folder.rglob("*.nbi")):
         found_empty = True
         print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
-    _keep(folder)
-    config.CACHE_DIR = str(folder)
+    config.CACHE_DIR = str(folder if _keep(folder) else _for_this_process(folder))
     try:
         yield
     finally:
         config.CACHE_DIR = before
 
 
-def _keep(folder: Path) -> None:
-    """Remember that the folder is in use, and remove those that nobody has used for a month."""
-    with suppress(OSError):
+def _keep(folder: Path) -> bool:
+    """Remember that the folder is in use, and remove those that nobody has used for a month; False if it can't be written to."""
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        for other in folder.parent.glob("kernels-*"):
+    except OSError:
+        return False
+    for other in folder.parent.glob("kernels-*"):
+        with suppress(OSError):
             if time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
+    return os.access(folder, os.W_OK)
+
+
+@cache
+def _for_this_process(folder: Path) -> Path:
+    """A folder that is removed at the end."""
+    print(
+        f"flatpc: {folder.parent} can't be written to; to keep kernels, name a folder in NUMBA_CACHE_DIR.", file=sys.stderr
+    )
+    temporary = tempfile.TemporaryDirectory(prefix="flatpc-")
+    atexit.register(temporary.cleanup)
+    return Path(temporary.name)
 
 
 def _cache_folder(folders: tuple[Path, ...]) -> Path:
