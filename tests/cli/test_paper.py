@@ -38,7 +38,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, before: Callable[[Any], object]) ->
 
 def test_a_table_and_its_report(tmp_path: Path, ran: Ran) -> None:
     folder = tmp_path / "results"
-    answer = run("reproduce", "table1", "--quick", "--datasets", "spiral", "--folder", folder)
+    answer = run("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral", "--folder", folder)
     assert len(ran) == 2 * 2 * 4  # fractions, trials, methods
     assert (folder / "table1.csv").read_text().count("spiral") == 16
     assert (folder / "report.html").stat().st_size > 10_000
@@ -47,7 +47,7 @@ def test_a_table_and_its_report(tmp_path: Path, ran: Ran) -> None:
 
 
 def test_nothing_is_run_twice(tmp_path: Path, ran: Ran) -> None:
-    typed = ("reproduce", "table1", "--quick", "--datasets", "spiral,helix", "--folder", tmp_path, "--json")
+    typed = ("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral,helix", "--folder", tmp_path, "--json")
     assert run(*typed).json["ran"] == 32
     again = run(*typed, "--resume").json
     assert (again["ran"], again["left"], again["failed"]) == (0, 0, 0)
@@ -65,7 +65,7 @@ def test_stopped_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
 
     pretend(monkeypatch, interrupt)
-    typed = ("reproduce", "table1", "--quick", "--datasets", "spiral", "--folder", tmp_path)
+    typed = ("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral", "--folder", tmp_path)
     answer = Answer(*typed)
     assert answer.code == 130
     assert "the same command goes on from there" in answer.err
@@ -79,7 +79,7 @@ def test_what_fails_is_told_and_can_be_run_again(tmp_path: Path, monkeypatch: py
             raise ArithmeticError("no such luck")
 
     pretend(monkeypatch, fail)
-    typed = ("reproduce", "table1", "--quick", "--datasets", "spiral", "--folder", tmp_path)
+    typed = ("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral", "--folder", tmp_path)
     answer = Answer(*typed)
     assert answer.code == 1
     assert "4 runs ended with an error; run them again with --retry." in answer.err
@@ -120,4 +120,4 @@ def test_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:
 
 def test_parts_of_a_table(tmp_path: Path, ran: Ran) -> None:
     typed = ("--fractions", "0.05,1", "--trials", "3", "--methods", "plain, adaptive", "--datasets", "spiral")
-    assert run("reproduce", "table1", *typed, "--folder", tmp_path, "--json").json["ran"] == 4
+    assert run("reproduce", "table1", "--jobs", 1, *typed, "--folder", tmp_path, "--json").json["ran"] == 4

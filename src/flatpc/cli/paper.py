@@ -38,7 +38,7 @@ def reproduce(
     fractions: Annotated[str | None, typer.Option(help="Of the training rows, as 0.01,0.5.", show_default=False)] = None,
     trials: Annotated[str | None, typer.Option(help="Their numbers, from 0.", show_default=False)] = None,
     methods: Annotated[str | None, typer.Option(help="As plain,mu=0.1,adaptive.", show_default=False)] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one unless given.", show_default=False)] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless given.", show_default=False)] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which nothing new is begun.", show_default=False)] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what ended with an error.")] = False,
     folder: Folder = Path("results"),
@@ -120,8 +120,11 @@ def _named(given: str | None, option: str, read: Callable[[str], Any]) -> list[A
 
 
 def _table(name: str, folder: Path, quiet: bool, **options: Any) -> dict[str, Any]:
+    import joblib
+
     from flatpc.experiments.reproduce import reproduce as run
 
+    options["n_jobs"] = options["n_jobs"] or joblib.cpu_count()
     return asdict(run(name, folder, progress=not quiet, **options))
 
 
