@@ -61,9 +61,7 @@ def _keep(folder: Path) -> bool:
 @cache
 def _for_this_process(folder: Path) -> Path:
     """A folder that is removed at the end."""
-    print(
-        f"flatpc: {folder.parent} can't be written to; to keep kernels, name a folder in NUMBA_CACHE_DIR.", file=sys.stderr
-    )
+    print(f"flatpc: {folder.parent} can't be written to; to keep kernels, name a folder in NUMBA_CACHE_DIR.", file=sys.stderr)
     temporary = tempfile.TemporaryDirectory(prefix="flatpc-")
     atexit.register(temporary.cleanup)
     return Path(temporary.name)
