@@ -136,7 +136,7 @@ def test_ctrl_c_from_outside_keeps_the_model(desk: Path, tmp_path: Path) -> None
 import sys
 from flatpc.cli import main
 from flatpc.cli.progress import Bar
-Bar.watch = lambda self, plan, row: print(row["epoch"], file=sys.stderr, flush=True)
+Bar.watch = lambda self, plan, share, row: print(row["epoch"], file=sys.stderr, flush=True)
 sys.argv[1:] = sys.argv[1:]
 main()
 """

@@ -42,7 +42,6 @@ MISTAKES = {
     "a column of identifiers": Mistake("fit names.csv -o model", ("'who'", "300 different texts", "--kind who=categorical")),
     "a column without values": Mistake("fit void.csv -o model --missing marginalize", ("'b'", "only missing", "drop the column")),
     "infinite number": Mistake("fit infinite.csv -o model", ("'x'", "inf", "row 1", "replace")),
-    "one row": Mistake("fit one.csv -o model", ("one.csv", "1 rows", "--valid")),
     "missing values": Mistake("fit {desk}/holes.csv -o model", ("Column", "row", "--missing marginalize")),
     # ---- data sets
     "unknown data set": Mistake("fit nowhere -o model", ("nowhere", "flatpc datasets")),
@@ -54,7 +53,14 @@ MISTAKES = {
     "mu not a number": Mistake(f"{FIT} --mu strong", ("--mu strong", "auto")),
     "mu NaN": Mistake(f"{FIT} --mu nan", ("--mu nan", "finite")),
     "mu of the other method": Mistake(f"{FIT} --mu adaptive --structure hclt", ("--mu adaptive", "adam", "mean-flow")),
-    "mu auto with nothing to judge by": Mistake(f"{FIT} --valid 0", ("--mu auto", "--valid", "--mu 0.1")),
+    "auto with nothing to judge by": Mistake(f"{FIT} --valid 0", ("--valid 0 leaves no rows", "--structure hclt")),
+    "drop an unknown column": Mistake(f"{FIT} --drop shoe", ("--drop shoe", "age, smoker")),
+    "drop all columns": Mistake("fit one.csv -o model --drop a --drop b", ("--drop leaves no column", "keep")),
+    "thorough search for numbers": Mistake(f"{FIT} --search thorough", ("--search thorough", "binary and categorical")),
+    "thorough search with decisions": Mistake(
+        "fit {desk}/bits.npz -o model --search thorough --mu 1", ("--search thorough decides", "--latents", "--budget", "--seed")
+    ),
+    "rat_spn as in Python": Mistake(f"{FIT} --structure rat_spn", ("rat_spn", "rat-spn"), 2),
     "mu where there is nothing to learn": Mistake(f"{FIT} --structure factorized --mu 1", ("--mu", "factorized", "leave it out")),
     "no latents": Mistake(f"{FIT} --latents 0", ("--latents", "1"), 2),
     "unknown structure": Mistake(f"{FIT} --structure tree", ("--structure", "tree", "hclt"), 2),

@@ -1,6 +1,7 @@
 """What CircuitDensity answers: against integrals, enumeration and closed forms."""
 
 import copy
+import signal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from scipy import integrate
 import flatpc as fp
 from flatpc.data.columns import UnseenCategoryError
 from flatpc.errors import DataError, MissingValueError, OptionError
+from flatpc.estimator import trying
 from flatpc.estimator.reports import free_parameters
 
 QUICK = {"structure": "mixture", "n_latents": 3, "mu": 0.1, "epochs": 20, "verbose": False}
@@ -265,8 +267,38 @@ def test_a_thorough_search_is_left_to_the_automatic_choice(tmp_path):
     np.testing.assert_array_equal(again.score_samples(X), density.score_samples(X))
     with pytest.raises(OptionError, match="binary and categorical columns"):
         fp.CircuitDensity(search="thorough").fit(X + np.linspace(0, 1, 150)[:, None])
-    with pytest.raises(OptionError, match="decides on structure"):
-        fp.CircuitDensity(search="thorough", mu=0.1).fit(X)
+    for options in ({"mu": 0.1}, {"epochs": 3}, {"pseudocount": 1.0}):
+        with pytest.raises(OptionError, match="decides on structure"):
+            fp.CircuitDensity(search="thorough", **options).fit(X)
+    assert sum(candidate.weight for candidate in density.candidates_) == pytest.approx(1)
+    assert str(density.candidates_[-1].plan) == density.candidates_[-1].plan.title
+
+
+def test_ctrl_c_stops_a_fit_and_who_called_it(monkeypatch):
+    """`fp.fit` ends with what it has; the estimator must not go on to the next candidate, nor a grid search to the next fit."""
+    real = trying.fit
+    begun = []
+
+    def interrupted(*arguments, **options):
+        begun.append(1)
+        return real(*arguments, **{**options, "callbacks": [lambda row, _: signal.raise_signal(signal.SIGINT)]})
+
+    monkeypatch.setattr(trying, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fp.CircuitDensity(verbose=False).fit(X)
+    assert len(begun) == 1
+
+
+def test_the_summary_says_when_time_ran_out():
+    density = fp.CircuitDensity(time_budget=1e-6, verbose=False).fit(X)
+    assert "time_budget ended before all was tried" in density.summary_
+    assert "time_budget" not in fp.CircuitDensity(**QUICK).fit(X).summary_
+
+
+def test_one_column_is_not_said_to_be_asked_for():
+    density = fp.CircuitDensity(verbose=False).fit(np.arange(60)[:, None] % 2)
+    assert "asked" not in density.summary_
+    assert "1 free parameter," in density.summary_
 
 
 def test_what_is_said_of_the_score_is_in_the_users_units():

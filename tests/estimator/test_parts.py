@@ -1,11 +1,14 @@
 """The parts of the estimator: units, starting points, and the choice."""
 
+import signal
+
 import numpy as np
 import pytest
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
-from flatpc.estimator.choosing import FEW, N_SPLITS, Options, choose
+from flatpc.estimator.choosing import FEW, N_SPLITS, choose, held_back
+from flatpc.estimator.plans import Options
 from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.estimator.starting import start_at_clusters
 
@@ -77,24 +80,60 @@ def chain(n, seed=0):
 
 def test_few_rows_are_split_several_times_and_no_row_judges_twice():
     for n, times in ((100, N_SPLITS), (FEW, N_SPLITS), (FEW + 1, 1)):
-        choice = choose(chain(n), [fp.Bernoulli()] * 5, Options(structure="factorized"))
-        assert len(choice.judges) == times * round(0.2 * n)
-        assert len(set(choice.judges.tolist())) == len(choice.judges)
-    half = choose(chain(40), [fp.Bernoulli()] * 5, Options(structure="factorized", validation_fraction=0.5))
-    assert len(half.judges) == 40
+        judges = np.concatenate(held_back(chain(n), Options()))
+        assert len(judges) == times * round(0.2 * n)
+        assert len(set(judges.tolist())) == len(judges)
+        assert choose(chain(n), [fp.Bernoulli()] * 5, Options(structure="factorized")).n_judges == len(judges)
+    assert len(np.concatenate(held_back(chain(40), Options(validation_fraction=0.5)))) == 40
 
 
 def test_the_judge_is_the_mean_over_splits():
     rows = chain(100)
     choice = choose(rows, [fp.Bernoulli()] * 5, Options(structure="factorized"))
     nll = []
-    for judges in np.split(choice.judges, N_SPLITS):
+    for judges in held_back(rows, Options()):
         others = np.delete(rows, judges, axis=0)
         nll.append(-fp.structures.factorized(others).log_prob(rows[judges]).mean())
     assert choice.best.valid_nll == pytest.approx(np.mean(nll), abs=1e-12)
     # What is returned knows all rows.
     expected = fp.structures.factorized(rows).log_prob(rows)
     np.testing.assert_allclose(choice.circuit.log_prob(rows), expected, atol=1e-12)
+
+
+def test_given_validation_rows_judge_and_all_others_are_learnt_from():
+    rows, valid = chain(60), chain(200, seed=1)
+    choice = choose(rows, [fp.Bernoulli()] * 5, Options(epochs=20), valid=valid)
+    assert choice.n_judges == 200
+    assert "fitted again" not in choice.why
+    assert choice.best.valid_nll == pytest.approx(-choice.circuit.log_prob(valid).mean(), abs=1e-9)
+    tree = next(candidate for candidate in choice.candidates if candidate.plan.structure == "chow_liu")
+    np.testing.assert_allclose(tree.circuit.log_prob(valid), fp.structures.chow_liu(rows).log_prob(valid), atol=1e-12)
+
+
+def test_nothing_to_judge_by():
+    few = choose(chain(5), [fp.Bernoulli()] * 5, Options())
+    assert "too few rows (5)" in few.why
+    with pytest.raises(OptionError, match="validation_fraction=0 leaves no rows to choose a structure by"):
+        choose(chain(50), [fp.Bernoulli()] * 5, Options(validation_fraction=0))
+    asked = choose(chain(50), [fp.Bernoulli()] * 5, Options("hclt", 3, mu=0.1, validation_fraction=0, epochs=25))
+    assert asked.best.epochs == 25  # as many as asked for
+    assert asked.why == "hidden Chow-Liu tree, 3 latents, μ = 0.1: no rows were held back to judge by"
+
+
+@pytest.mark.parametrize(("n", "kept"), [(200, False), (400, True)])
+def test_ctrl_c_keeps_the_best_so_far(n, kept):
+    """A model that was stopped counts if it has been judged as the others have: not if two of three splits are missing."""
+
+    def watch(plan, share, row):
+        assert 0 < share < 1
+        if plan.structure == "hclt" and row["epoch"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    choice = choose(chain(n), [fp.Bernoulli()] * 5, Options(), watch=watch)
+    assert choice.cut_short == "interrupted"
+    assert [c.plan.structure for c in choice.candidates] == ["factorized", "chow_liu", "hclt"][: 3 if kept else 2]
+    assert "fitted again" not in choice.why
+    np.testing.assert_array_equal(choice.circuit.log_prob(chain(9)), choice.best.circuit.log_prob(chain(9)))
 
 
 def test_a_chow_liu_chain_is_recognised():
@@ -120,5 +159,6 @@ def test_floors_of_the_variance_fall_while_that_helps():
 def test_time_is_kept():
     choice = choose(chain(200), [fp.Bernoulli()] * 5, Options(time_budget=1e-6))
     assert len(choice.candidates) == 1
+    assert choice.cut_short == "time budget"
     with pytest.raises(OptionError, match="structure='forest'"):
         choose(chain(20), [fp.Bernoulli()] * 5, Options(structure="forest"))

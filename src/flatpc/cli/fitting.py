@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,12 +14,9 @@ from flatpc.cli.options import Data, Force, Json, Missing, OnMissing, OnUnseen, 
 from flatpc.cli.output import check_output, print_json
 from flatpc.errors import OptionError
 
-if TYPE_CHECKING:
-    from flatpc.cli.candidates import Mu
-
 EXAMPLES = examples(
     "flatpc fit people.csv -o people.model",
-    "flatpc fit people.csv -o people.model --kind age=continuous --kind zip=categorical --missing marginalize",
+    "flatpc fit people.csv -o people.model --drop id --kind zip=categorical --missing marginalize",
     "flatpc fit nltcs -o nltcs.model --structure hclt --latents 100 --mu auto --fraction 0.05",
     "flatpc fit spiral -o spiral.model --structure rat-spn --method adam --mu adaptive --epochs 200",
 )
@@ -28,10 +26,18 @@ class Structure(StrEnum):
     """The shape of the circuit."""
 
     AUTO = "auto"
-    HCLT = "hclt"
-    RAT_SPN = "rat-spn"
-    CHOW_LIU = "chow-liu"
     FACTORIZED = "factorized"
+    CHOW_LIU = "chow-liu"
+    HCLT = "hclt"
+    MIXTURE = "mixture"
+    RAT_SPN = "rat-spn"
+
+
+class Search(StrEnum):
+    """How widely to look."""
+
+    QUICK = "quick"
+    THOROUGH = "thorough"
 
 
 class Method(StrEnum):
@@ -50,39 +56,42 @@ def fit(
         int | None, typer.Option(min=1, help="States of each latent; several are tried unless given.", show_default=False)
     ] = None,
     depth: Annotated[
-        int | None, typer.Option(min=0, help="Cuts of a rat-spn; by the number of columns.", show_default=False)
+        int | None, typer.Option(min=0, help="Cuts of a rat-spn; one unless given.", show_default=False)
     ] = None,
     mu: Annotated[
         str, typer.Option(help="Weight of the sharpness penalty: auto (by validation rows), a number, mean-flow or adaptive.")
     ] = "auto",
     method: Annotated[Method, typer.Option(help="EM or gradient descent.")] = Method.EM,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="The most passes over the rows; 100 unless given.", show_default=False)
-    ] = None,
+        int, typer.Option(min=1, help="The most passes over the rows.")
+    ] = 200,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Rows per step; for EM up to 2000 rows all of them, else 200.", show_default=False)
+        int | None, typer.Option(min=1, help="Rows per step; EM: all up to 2000, else 1000; Adam, SGD: 200.", show_default=False)
     ] = None,
     step_size: Annotated[
         float | None, typer.Option(help="EM: 1 with all rows at once, 0.3 with batches; else 0.1.", show_default=False)
     ] = None,
     pseudocount: Annotated[
         float | None,
-        typer.Option(help="Counts that keep unseen values possible; 0.1 for EM, 1 where counted.", show_default=False),
+        typer.Option(help="Counts added to each unit of inputs: no category is impossible. EM: 0.3.", show_default=False),
     ] = None,
     valid: Annotated[
         str | None,
         typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.2 unless DATA has some.",
                      metavar="FILE|FRACTION", show_default=False),
     ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(min=0, help="Stop after so many epochs that brought nothing; 10 unless given, 0 never.", show_default=False),
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Seconds to learn for.", show_default=False)] = None,
+    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs that brought nothing; 0 never.")] = 10,
+    search: Annotated[
+        Search, typer.Option(help="thorough: many more models, for binary and categorical columns; may average several.")
+    ] = Search.QUICK,
+    budget: Annotated[float, typer.Option(help="Seconds it may take; past half of them no other model is tried.")] = 30.0,
     fraction: Annotated[float, typer.Option(help="Learn from this share of the training rows.")] = 1.0,
     kind: Annotated[
         list[str] | None,
         typer.Option("--kind", metavar="COLUMN=KIND", help="binary, categorical, count or continuous.", show_default=False),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out.", show_default=False)
     ] = None,
     missing: OnMissing = Missing.RAISE,
     unseen: OnUnseen = Unseen.RAISE,
@@ -92,20 +101,28 @@ def fit(
 ) -> None:  # fmt: skip
     """Learn a model from a table, and keep it in one file.
 
-    Kinds of columns are recognised and shown. Several sizes and weights of the penalty are tried unless given, and the
-    validation rows choose. Ctrl-C ends learning and keeps the best model so far.
+    Kinds of columns are recognised and shown. Several structures, sizes and weights of the penalty are tried unless given, and
+    the validation rows choose; what they chose is then fitted to all rows. Ctrl-C ends learning and keeps the best model so far.
     """
     check_output(output, force)
     if not 0 < fraction <= 1:
         raise OptionError(f"--fraction {fraction}; it is greater than 0 and at most 1.")
-    from flatpc.cli.candidates import Settings
+    judges, share = read_valid(valid)
+    if structure.value in ("factorized", "chow-liu") and mu != "auto":
+        raise OptionError(f"--mu is for what is learnt step by step, and {structure.value} is counted; leave it out.")
     from flatpc.cli.training import Run
+    from flatpc.estimator.plans import Options
 
-    settings = Settings(
-        structure.value, latents, depth, read_mu(mu), method.value, epochs, batch_size, _step_size(step_size, method),
-        _zero_or_more("--pseudocount", pseudocount), patience, _positive("--budget", budget), seed,
+    options = Options(
+        structure=structure.value.replace("-", "_"), n_latents=latents, depth=depth, mu=read_mu(mu), method=method.value,
+        epochs=epochs, batch_size=batch_size, step_size=_step_size(step_size, method), patience=patience, seed=seed,
+        pseudocount=_zero_or_more("--pseudocount", pseudocount), time_budget=_positive("--budget", budget),
     )  # fmt: skip
-    run = Run(data, settings, *read_valid(valid), fraction, read_kinds(kind or []), missing.value, unseen.value, quiet=json)
+    options = options if share is None else replace(options, validation_fraction=share)
+    kinds = read_kinds(kind or [])
+    run = Run(
+        data, options, judges, share is None, fraction, kinds, drop or [], missing.value, unseen.value, search.value, quiet=json
+    )
     run.learn(output)
     found = run.measure(output)
     if json:
@@ -116,13 +133,15 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
-def read_mu(text: str) -> Mu:
-    """`auto`, `mean-flow`, `adaptive` or a number.
+def read_mu(text: str) -> float | str | None:
+    """`mean-flow`, `adaptive` or a number; None for `auto`.
 
-    >>> read_mu("0.1"), read_mu("auto")
-    (0.1, 'auto')
+    >>> read_mu("0.1"), read_mu("mean-flow"), read_mu("auto")
+    (0.1, 'mean-flow', None)
     """
-    if text in ("auto", "mean-flow", "adaptive"):
+    if text == "auto":
+        return None
+    if text in ("mean-flow", "adaptive"):
         return text
     try:
         mu = float(text)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from flatpc.cli.candidates import Plan
+    from flatpc.estimator.plans import Plan
     from flatpc.learning.history import Row
 
 
 class Bar:
-    """`with Bar(n, epochs, volume) as bar`: `bar.begin(plan)` for each of n plans, `bar.watch(plan, row)` after every epoch."""
+    """`with Bar() as bar`: `bar.watch(plan, share, row)` after every epoch; a model that stopped early leaves a gap."""
 
-    def __init__(self, n: int, epochs: int, volume: float) -> None:
+    def __init__(self) -> None:
         terminal = Console(stderr=True)
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         self._progress = Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True)
-        self._task = self._progress.add_task("", total=n * epochs)
-        self._epochs, self._volume = epochs, volume
-        self._begun = -1
+        self._task = self._progress.add_task("", total=1.0)
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -30,14 +29,6 @@ class Bar:
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-    def begin(self, plan: Plan) -> None:
-        """Another model; one that stopped early leaves a gap, which is jumped."""
-        self._begun += 1
-        self._progress.update(self._task, completed=self._begun * self._epochs, description=str(plan))
-
-    def watch(self, plan: Plan, row: Row) -> None:
-        """An epoch has ended; losses are shown in the user's units."""
-        text = f"{plan}  train {row['train_nll'] + self._volume:.4f}"
-        if row["valid_nll"] == row["valid_nll"]:
-            text += f"  valid {row['valid_nll'] + self._volume:.4f}"
-        self._progress.update(self._task, completed=self._begun * self._epochs + row["epoch"], description=text)
+    def watch(self, plan: Plan, share: float, row: Row) -> None:
+        """An epoch has ended, and with it this share of the work."""
+        self._progress.update(self._task, completed=share, description=f"{escape(str(plan))}  epoch {row['epoch']}")

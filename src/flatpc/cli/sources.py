@@ -103,6 +103,19 @@ def read_columns(rows: Any, name: str) -> RawTable:
         raise type(error)(f"{name}: {error}") from None
 
 
+def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
+    """The table without some of its columns."""
+    from flatpc.data.raw import RawTable
+
+    for column in drop:
+        if column not in table.names:
+            raise OptionError(f"--drop {column}; {name} has no such column, but {_some_of(table.names)}.")
+    left = tuple(column for column in table.columns if column.name not in drop)
+    if not left:
+        raise OptionError(f"--drop leaves no column of {name}; keep at least one.")
+    return RawTable(left, table.container, table.native)
+
+
 def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = False) -> RawTable:
     """The table with the model's columns in the model's order; by position where the table has no names of its own."""
     from flatpc.data.raw import RawTable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from flatpc.data.columns import MISSING, UNSEEN, Columns, check_choice
 from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError
-from flatpc.estimator.choosing import Choice, Options, choose
+from flatpc.estimator.choosing import Choice, choose
 from flatpc.estimator.files import read, write
-from flatpc.estimator.reports import Curvature, columns_in_words, facts, free_parameters, sentence
-from flatpc.estimator.scaling import Scaling, in_users_units
-from flatpc.learning.history import History
+from flatpc.estimator.plans import Options
+from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
+from flatpc.estimator.searching import SEARCHES, search
 from flatpc.learning.laplace import check_count
 from flatpc.queries.tables import refuse_impossible
 from flatpc.structures.options import whole_number
 
 Array = NDArray[np.float64]
 STRATEGIES = ("mean", "mpe", "sample")
-SEARCHES = ("quick", "thorough")
 
 
 class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -92,7 +90,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     summary_
         What was chosen and why.
     candidates_
-        All that was tried: `.plan`, `.valid_nll`, `.circuit`, `.history`.
+        All that was tried: `.plan`, `.valid_nll`, `.weight` (1 for what was chosen), `.circuit`, `.history`. A thorough search keeps
+        neither circuits nor histories.
     history_
         Of the chosen model while it was judged, one row per epoch (`fp.learning.History`), with continuous columns in units of
         their standard deviations; empty for a model that is counted.
@@ -147,35 +146,18 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.kinds_ = self.columns_.kinds
         # A value of a training row is seen by being there.
         encoded = self.columns_.encode(table, self.missing)
-        continuous = np.array([column.kind == "continuous" for column in self.columns_.columns])
+        families = self.columns_.families
         if self.search == "thorough":
-            self._search(encoded, options)
+            choice = search(encoded, families, options)
         else:
-            scaling = Scaling.learn(encoded, continuous, self.columns_.names)
-            choice = choose(scaling.apply(encoded), self.columns_.families, options)
-            self._keep(_in_users_units(choice, scaling, encoded), encoded)
+            choice = choose(encoded, families, options, names=self.columns_.names)
+        if choice.cut_short == "interrupted":
+            # Whoever calls fit, such as a grid search, is to stop as well.
+            raise KeyboardInterrupt
+        self._keep(choice, encoded)
         if self.verbose:
             self._say()
         return self
-
-    def _search(self, rows: Array, options: Options) -> None:
-        """Leave the choice to `fp.learning.choose`."""
-        from flatpc.learning import choose as search
-
-        if not all(column.is_discrete for column in self.columns_.columns):
-            raise OptionError("search='thorough' is for tables of binary and categorical columns; leave it out for others.")
-        if (options.structure, options.n_latents, options.mu) != ("auto", None, None):
-            raise OptionError("search='thorough' decides on structure, n_latents and mu itself; leave them at 'auto'.")
-        found = search(
-            rows, family=self.columns_.families, seed=options.seed, missing="marginalize", progress=False,
-            time_budget=1e6 if options.time_budget is None else options.time_budget,
-        )  # fmt: skip
-        self.circuit_, self.history_ = found.circuit, History()
-        self.candidates_: tuple[Any, ...] = found.candidates
-        self.n_iter_ = max(outcome.epochs for outcome in found.chosen)
-        self._measure(rows)
-        why = f"{found.why.rstrip('.')}; fitted again to all {len(rows):,} rows"
-        self._summarize(why)
 
     def _options(self) -> Options:
         check_choice("missing", self.missing, MISSING)
@@ -202,15 +184,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.candidates_ = choice.candidates
         self.history_ = choice.best.history
         self.n_iter_ = choice.best.epochs
-        self._measure(rows)
-        self._summarize(sentence(choice, len(rows)))
-
-    def _measure(self, rows: Array) -> None:
         self.n_parameters_ = free_parameters(self.circuit_)
         self.curvature_ = Curvature.of(self.circuit_, rows)
-
-    def _summarize(self, choice: str) -> None:
-        self.summary_ = f"{columns_in_words(self.kinds_)}; {choice}; {facts(self.circuit_, self.curvature_)}."
+        self.summary_ = summary(self.kinds_, choice, facts(self.circuit_, self.curvature_))
 
     def _say(self) -> None:
         from rich.console import Console
@@ -352,19 +328,6 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.missing == "marginalize"
         tags.input_tags.categorical = True
         return tags
-
-
-def _in_users_units(choice: Choice, scaling: Scaling, rows: Array) -> Choice:
-    """The choice as if it had been made in the units of the rows."""
-    volume = float(scaling.log_volume(rows[choice.judges]).mean()) if len(choice.judges) else 0.0
-    all_ = {
-        id(candidate): replace(
-            candidate, circuit=in_users_units(candidate.circuit, scaling), valid_nll=candidate.valid_nll + volume
-        )
-        for candidate in choice.candidates
-    }
-    best, circuit = all_[id(choice.best)], in_users_units(choice.circuit, scaling)
-    return Choice(best, circuit, tuple(all_.values()), choice.judges)
 
 
 def _seed(random_state: Any) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.data.recognition import KINDS
-from flatpc.estimator.choosing import NAMES, Choice
+from flatpc.estimator.choosing import Choice
 
 Array = NDArray[np.float64]
 
@@ -79,21 +79,11 @@ def columns_in_words(kinds: Mapping[str, str]) -> str:
 
 def facts(circuit: Circuit, curvature: Curvature) -> str:
     """Size and sharpness, in a few words."""
-    return f"{free_parameters(circuit):,} free parameters, sharpness {curvature.sharpness:.3g}"
+    n = free_parameters(circuit)
+    return f"{n:,} free parameter{'' if n == 1 else 's'}, sharpness {curvature.sharpness:.3g}"
 
 
-def sentence(choice: Choice, n_rows: int) -> str:
+def summary(kinds: Mapping[str, str], choice: Choice, facts: str) -> str:
     """What was chosen and why, in one line."""
-    n_judges = len(choice.judges)
-    if n_judges == 0:
-        return f"{choice.best.plan}: too few rows ({n_rows}) to hold some back and compare"
-    score = f"{-choice.best.valid_nll:.3f} nats per row"
-    others = [candidate for candidate in choice.candidates if candidate is not choice.best]
-    if not others:
-        reason = f"as asked; {score} on {n_judges:,} validation rows"
-    else:
-        reason = f"best of {len(choice.candidates)} on {n_judges:,} validation rows with {score}"
-        plain = next((candidate for candidate in others if candidate.plan.structure == "factorized"), None)
-        if plain is not None:
-            reason += f" ({NAMES['factorized']}: {-plain.valid_nll:.3f})"
-    return f"{choice.best.plan}: {reason}; fitted again to all {n_rows:,} rows"
+    late = "; time_budget ended before all was tried" if choice.cut_short == "time budget" else ""
+    return f"{columns_in_words(kinds)}; {choice.why}{late}; {facts}."

@@ -1,0 +1,140 @@
+"""What may be tried: structures that suit the columns, sizes that suit the rows, and weights of the penalty.
+
+1. Structures, with μ = 0.1: independent columns; a Chow-Liu tree if all columns have categories; random tensorised circuits if
+   all are continuous, else hidden Chow-Liu trees; plain mixtures. Those with latents come with few and with more of them.
+2. For the best one that has a penalty: μ = 0 and 1, then smaller floors of the variance of Gaussian inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.errors import OptionError
+
+LATENTS = {"hclt": (4, 16), "mixture": (8, 32), "rat_spn": (8, 16)}
+"""Sizes tried unless one is given: few and more, never more than a quarter of the rows."""
+STRUCTURES = ("factorized", "chow_liu", *LATENTS)
+NAMES = {
+    "factorized": "independent columns",
+    "chow_liu": "Chow-Liu tree",
+    "hclt": "hidden Chow-Liu tree",
+    "mixture": "mixture of independent columns",
+    "rat_spn": "random tensorised circuit",
+}
+MUS = (0.1, 0.0, 1.0)
+"""In the order in which they are tried."""
+FLOORS = (1e-2, 1e-3, 1e-4)
+"""Of the variance of a Gaussian input, where columns have variance 1; tried as long as each is better than the one before."""
+PSEUDOCOUNT = 0.3
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user has decided; None or `"auto"` leaves it open."""
+
+    structure: str = "auto"
+    n_latents: int | None = None
+    mu: float | str | None = None
+    pseudocount: float | None = None
+    validation_fraction: float = 0.2
+    epochs: int = 200
+    patience: int = 10
+    """Epochs without a better validation NLL; 0 for ever."""
+    time_budget: float | None = 30.0
+    seed: int = 0
+    method: str = "em"
+    batch_size: int | None = None
+    step_size: float | None = None
+    depth: int | None = None
+    """Cuts of a `rat_spn`."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to make a circuit.
+
+    >>> str(Plan("hclt", 4, mu=0.1)), str(Plan("factorized"))
+    ('hidden Chow-Liu tree, 4 latents, μ = 0.1', 'independent columns')
+    """
+
+    structure: str
+    n_latents: int = 1
+    mu: float | str = 0.0
+    floor: float = FLOORS[0]
+    title: str = ""
+    """What to call it, if the above says less than there is to say."""
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether it is learnt step by step; the others are counted."""
+        return self.structure in LATENTS
+
+    def __str__(self) -> str:
+        if self.title:
+            return self.title
+        if not self.is_learnt:
+            return NAMES[self.structure]
+        mu = self.mu if isinstance(self.mu, str) else f"{self.mu:g}"
+        floor = "" if self.floor == FLOORS[0] else f", variances from {self.floor:g}"
+        return f"{NAMES[self.structure]}, {self.n_latents} latents, μ = {mu}{floor}"
+
+
+class Plans:
+    """What to try for a table; `most` is how many there can be."""
+
+    def __init__(self, families: Sequence[Family], n_rows: int, options: Options) -> None:
+        mu = MUS[0] if options.mu is None else options.mu
+        self.first = [
+            Plan(structure, size, mu if structure in LATENTS else 0.0)
+            for structure in _structures(families, options.structure)
+            for size in _sizes(structure, n_rows, options.n_latents)
+        ]
+        is_learnt = any(plan.is_learnt for plan in self.first)
+        self.mus = MUS[1:] if is_learnt and options.mu is None else ()
+        self.floors = FLOORS[1:] if is_learnt and any(isinstance(family, Gaussian) for family in families) else ()
+        self.most = len(self.first) + len(self.mus) + len(self.floors)
+
+    def __call__(self, best: Callable[[], Plan]) -> Iterator[Plan]:
+        """One after another; `best` tells which one of those that are learnt has done best so far."""
+        yield from self.first
+        if self.mus:
+            base = best()
+            yield from (replace(base, mu=mu) for mu in self.mus)
+        before = FLOORS[0]
+        for floor in self.floors:
+            base = best()
+            if base.floor != before:
+                return
+            yield replace(base, floor=floor)
+            before = floor
+
+
+def _structures(families: Sequence[Family], asked: str) -> tuple[str, ...]:
+    all_tables = all(isinstance(family, Bernoulli | Categorical) for family in families)
+    if asked == "auto":
+        if len(families) == 1:
+            return ("factorized",) if all_tables else ("factorized", "mixture")
+        if all_tables:
+            return "factorized", "chow_liu", "hclt", "mixture"
+        all_continuous = all(isinstance(family, Gaussian) for family in families)
+        return "factorized", "rat_spn" if all_continuous else "hclt", "mixture"
+    if asked not in STRUCTURES:
+        raise OptionError(f"structure={asked!r}; choose one of 'auto', {', '.join(repr(name) for name in STRUCTURES)}.")
+    if asked == "chow_liu" and not all_tables:
+        raise OptionError(
+            "structure='chow_liu' is for binary and categorical columns only; choose 'hclt' for tables with others."
+        )
+    return (asked,)
+
+
+def _sizes(structure: str, n_rows: int, asked: int | None) -> list[int]:
+    if structure not in LATENTS:
+        return [1]
+    if asked is not None:
+        return [asked]
+    few, more = LATENTS[structure]
+    most = max(n_rows // 4, 2)
+    # A second size that is hardly another one is not worth a fit.
+    return [min(few, most), min(more, most)] if most >= 2 * few else [min(few, most)]
