@@ -182,6 +182,25 @@ def test_columns_that_the_model_does_not_know_are_carried_along(desk: Path, tmp_
     assert "Filled" in answer.err
 
 
+def test_answers_are_those_of_the_estimator(desk: Path) -> None:
+    density = fp.CircuitDensity.load(desk / "people.model")
+    holes = with_holes(people())
+    for how in ("mean", "mpe", "sample"):
+        printed = run("impute", desk / "people.model", desk / "holes.csv", "--how", how).out
+        assert pl.read_csv(io.StringIO(printed)).equals(density.impute(holes, how, random_state=0))
+    assert pl.read_csv(io.StringIO(run("sample", desk / "people.model").out)).equals(density.sample(10, random_state=0))
+
+
+def test_known_numbers_stay_to_the_last_digit(tmp_path: Path) -> None:
+    big = [2**60 + 2 * i + 1 for i in range(40)]
+    pl.DataFrame({"big": big, "a": [0, 1] * 20}).write_csv(tmp_path / "big.csv")
+    run("fit", tmp_path / "big.csv", "-o", tmp_path / "model", "--structure", "factorized")
+    pl.DataFrame({"big": big, "a": [None, 1] * 20}).write_csv(tmp_path / "holes.csv")
+    filled = pl.read_csv(io.StringIO(run("impute", tmp_path / "model", tmp_path / "holes.csv").out))
+    assert filled["big"].to_list() == big
+    assert filled["a"].null_count() == 0
+
+
 def test_arrays_are_imputed_by_position(desk: Path, tmp_path: Path) -> None:
     rows = bits(10, seed=4).astype(float)
     rows[::2, 1] = np.nan

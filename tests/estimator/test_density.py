@@ -160,6 +160,38 @@ def test_imputing_by_sampling_follows_the_conditional(mixed):
         assert (drawn == city).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))
 
 
+@pytest.mark.parametrize("strategy", ["mean", "mpe", "sample"])
+def test_columns_keep_their_types_when_filled(strategy):
+    """Whole numbers among integers, categories among categories; and what is known stays to its last digit."""
+    rng = np.random.default_rng(0)
+    age, big = rng.integers(20, 80, 60), rng.integers(2**60, 2**62, 60)  # a float has 53 bits
+    density = fp.CircuitDensity(**QUICK).fit(pl.DataFrame({"age": age, "big": big, "sort": ["a", "b", "c"] * 20}))
+    gaps = pl.DataFrame(
+        {"age": [None, 30], "big": [2**61 + 1, None], "sort": [None, "b"]},
+        schema={"age": pl.Int16, "big": pl.Int64, "sort": pl.Categorical},
+    )
+    filled = density.impute(gaps, strategy, random_state=0)
+    assert filled.schema == gaps.schema
+    assert filled.null_count().sum_horizontal().item() == 0
+    assert filled.row(1)[0::2] == (30, "b")
+    assert filled["big"][0] == 2**61 + 1
+    nullable = pd.DataFrame({name: gaps[name].to_list() for name in gaps.columns}, dtype=object).astype(
+        {"age": "Int16", "big": "Int64", "sort": pd.CategoricalDtype(["a", "b", "c"])}
+    )
+    again = density.impute(nullable, strategy, random_state=0)
+    assert again.dtypes.to_dict() == nullable.dtypes.to_dict()
+    assert again.to_numpy().tolist() == [list(row) for row in filled.rows()]
+    # A float column takes the mean itself.
+    exact = density.impute(gaps.cast({"age": pl.Float64}), strategy, random_state=0)["age"][0]
+    assert round(exact) == filled["age"][0]
+    assert exact != filled["age"][0]
+
+
+def test_samples_of_integers_are_integers():
+    table = pl.DataFrame({"age": np.random.default_rng(0).integers(20, 80, 60), "x": np.linspace(0, 1, 60)})
+    assert fp.CircuitDensity(**QUICK).fit(table).sample(3).schema == table.schema
+
+
 def test_samples_look_like_the_table(mixed):
     drawn = mixed.sample(5000, random_state=0)
     table = people(5000, seed=6)

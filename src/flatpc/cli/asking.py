@@ -71,7 +71,9 @@ def score(
     asked = Reader(model, missing.value, unseen.value, ignore_extra).read(read_source(data), split)
     log_prob = np.asarray(asked.model.circuit.log_prob(asked.rows, missing="marginalize"))
     if per_row:
-        _put({"log_likelihood": log_prob.tolist()}, output, json)
+        import polars as pl
+
+        _put(pl.DataFrame({"log_likelihood": log_prob}), output, json)
         return
     impossible = int(np.isneginf(log_prob).sum())
     known = int((~np.isnan(asked.rows)).sum())
@@ -114,13 +116,13 @@ def sample(
         check_output(output, force, TABLES)
     import numpy as np
 
-    from flatpc.cli.models import decoded, read_given
+    from flatpc.cli.models import read_given
     from flatpc.data.model_files import load_model
 
     found = load_model(model)
     known = read_given(given, found.columns) if given else None
     rows = found.circuit.sample(n, seed, given=known)
-    _put(decoded(np.asarray(rows), found.columns), output, json)
+    _put(found.columns.decode(np.asarray(rows), container="polars"), output, json)
 
 
 def impute(
@@ -142,36 +144,29 @@ def impute(
         check_output(output, force, TABLES)
     import numpy as np
 
-    from flatpc.cli.models import Reader, fill, filled_columns
+    from flatpc.cli.models import Reader, filled
     from flatpc.cli.sources import read_source
+    from flatpc.estimator.imputing import fill
 
     asked = Reader(model, "marginalize", unseen.value, ignore_extra).read(read_source(data), split)
-    full = fill(asked.model, asked.rows, how.value, seed)
-    table = filled_columns(asked, full)
+    full = fill(asked.model.circuit, asked.model.columns, asked.rows, how.value, seed)
     holes = int(np.isnan(asked.rows).sum())
     say(f"Filled {holes:,} values in {int(np.isnan(asked.rows).any(axis=1).sum()):,} of {len(full):,} rows.")
-    _put(table, output, json)
+    _put(filled(asked, full), output, json)
 
 
-def _put(table: dict[str, list[Any]], output: Path | None, json: bool) -> None:
-    """Columns by name as a file, as JSON (a list of rows), or as csv on standard output."""
-    if output is None and json:
-        print_json([dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
-        return
+def _put(table: Any, output: Path | None, json: bool) -> None:
+    """A table as a file, as JSON (a list of rows), or as csv on standard output; the columns of an array are x0, x1, ..."""
     import polars as pl
 
-    frame = pl.DataFrame({name: _one_type(values) for name, values in table.items()}, strict=False)
-    if output is None:
+    frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table, schema=[f"x{j}" for j in range(table.shape[1])])
+    if output is None and json:
+        print_json(frame.rows(named=True))
+    elif output is None:
         sys.stdout.write(frame.write_csv())
-        return
-    write_table(frame, output)
-    if json:
-        print_json({"output": output, "rows": frame.height, "columns": frame.columns})
     else:
-        say(f"Wrote {frame.height:,} rows to {output}.")
-
-
-def _one_type(values: list[Any]) -> list[Any]:
-    """Whole numbers beside others become floats; a column of a file has one type."""
-    floats = any(isinstance(value, float) for value in values)
-    return [float(value) if floats and isinstance(value, int) else value for value in values]
+        write_table(frame, output)
+        if json:
+            print_json({"output": output, "rows": frame.height, "columns": frame.columns})
+        else:
+            say(f"Wrote {frame.height:,} rows to {output}.")

@@ -79,59 +79,14 @@ def _code(column: Column, text: str) -> float:
     return value
 
 
-def fill(model: Model, rows: Array, how: str, seed: int) -> Array:
-    """Rows without NaN: means of numbers and the most probable categories, the most probable rows, or draws."""
-    circuit = model.circuit
-    if how == "mpe":
-        return np.asarray(circuit.mpe(rows).values)
-    if how == "sample":
-        return np.asarray(circuit.sample(1, seed, given=rows)[0])
-    out = np.asarray(circuit.expectation(rows))
-    for j, column in enumerate(model.columns.columns):
-        which = np.flatnonzero(np.isnan(rows[:, j])) if column.is_discrete else ()
-        if len(which):
-            out[which, j] = _most_probable(model, rows[which], j)
-    return out
+def filled(asked: Asked, full: Array) -> Any:
+    """The table as it was given, in its own order; only what was missing is new."""
+    from flatpc.data.filling import fill_in
 
-
-def _most_probable(model: Model, rows: Array, j: int) -> Array:
-    """The category of column j that is most probable given what is known of the row: log p(known, x_j = c) is largest."""
-    best = np.zeros(len(rows))
-    top = np.full(len(rows), -np.inf)
-    for code in range(len(model.columns.columns[j].categories)):
-        tried = rows.copy()
-        tried[:, j] = code
-        log_prob = np.asarray(model.circuit.log_prob(tried, missing="marginalize"))
-        best = np.where(log_prob > top, code, best)
-        top = np.maximum(top, log_prob)
-    return best
-
-
-def decoded(rows: Array, columns: Columns) -> dict[str, list[Any]]:
-    """Columns of categories and numbers by name; where the model learnt from whole numbers, numbers are rounded."""
-    out = {}
+    columns, names = asked.model.columns, asked.table.names
+    by_position = not set(names) >= set(columns.names)
+    values = {}
     for j, column in enumerate(columns.columns):
-        values = rows[:, j] if column.is_discrete or column.dtype == "float" else np.round(rows[:, j])
-        decoded = column.decode(values)
-        out[column.name] = [int(value) for value in decoded] if column.dtype == "integer" and not column.is_discrete else decoded
-    return out
-
-
-def filled_columns(asked: Asked, full: Array) -> dict[str, list[Any]]:
-    """The columns of the table as it was given, in its own order; only what was missing is new."""
-    columns = asked.model.columns
-    values = decoded(full, columns)
-    by_position = not set(asked.table.names) >= set(columns.names)
-    out: dict[str, list[Any]] = {}
-    for j, raw in enumerate(asked.table.columns):
-        name = columns.names[j] if by_position else raw.name
-        known = [None if absent else _typed(value, raw.dtype) for value, absent in zip(raw.values, raw.missing, strict=True)]
-        filled = values.get(name, [None] * len(known))
-        out[raw.name] = [new if old is None else old for old, new in zip(known, filled, strict=True)]
-    return out
-
-
-def _typed(value: Any, dtype: str) -> Any:
-    if dtype == "text":
-        return str(value)
-    return bool(value) if dtype == "boolean" else int(value) if dtype == "integer" else float(value)
+        at = j if by_position else names.index(column.name)
+        values[at] = column.decode(full[:, j], asked.table.columns[at].dtype == "integer")
+    return fill_in(asked.table, values)

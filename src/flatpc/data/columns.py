@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian, Poisson
+from flatpc.data.filling import fill_in, new_table
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
 from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, read_overrides, recognize
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
@@ -100,10 +101,12 @@ class Column:
             Poisson().check(out, raw.label)
         return out
 
-    def decode(self, codes: Array) -> list[Any]:
-        """Categories for codes; numbers as they are, counts as whole numbers if they are whole."""
+    def decode(self, codes: Array, whole: bool = False) -> list[Any]:
+        """Categories for codes; numbers as they are, counts as whole numbers if they are whole, and all of them if `whole`."""
         if self.is_discrete:
             return [self.categories[int(code)] for code in codes]
+        if whole:
+            return [round(code) for code in codes.tolist()]
         if self.kind == "count" and (codes == np.floor(codes)).all():
             return list(codes.astype(np.int64).tolist())
         return list(codes.tolist())
@@ -181,18 +184,16 @@ class Columns:
         return out
 
     def decode(self, rows: Array, like: RawTable | None = None, container: str | None = None) -> Any:
-        """Rows of codes and numbers as a table of names and numbers.
+        """Rows of codes and numbers as a table of names and numbers, whole ones in a column of integers.
 
-        It is of the kind that was learnt from unless `container` says otherwise. With `like`, its kind is that of this table,
-        and so are all values that are not missing there.
+        It is of the kind that was learnt from unless `container` says otherwise. With `like`, it is this table with its gaps
+        filled; what is not missing there stays as it is.
         """
-        values = [column.decode(rows[:, j]) for j, column in enumerate(self.columns)]
         if like is not None:
-            for filled, raw in zip(values, like.columns, strict=True):
-                for i in np.flatnonzero(~raw.missing):
-                    filled[i] = raw.values[i] if raw.dtype == "text" else _typed(raw.values[i], raw.dtype)
-            return _table(list(like.names), values, like.container, like.native)
-        return _table(list(self.names), values, container or self.container, None)
+            pairs = enumerate(zip(self.columns, like.columns, strict=True))
+            return fill_in(like, {j: column.decode(rows[:, j], raw.dtype == "integer") for j, (column, raw) in pairs})
+        values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
+        return new_table(self.names, values, container or self.container)
 
     def show(self) -> Table:
         """A rich table of names, kinds, reasons and categories."""
@@ -256,28 +257,3 @@ def _categories(raw: RawColumn, known: NDArray[Any]) -> tuple[Any, ...]:
 def _plain(value: Any) -> Any:
     """3 rather than 3.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _typed(value: float, dtype: DType) -> Any:
-    return bool(value) if dtype == "boolean" else int(value) if dtype == "integer" else float(value)
-
-
-def _table(names: list[str], values: list[list[Any]], container: Any, native: Any) -> Any:
-    if container in ("numpy", "torch"):
-        if any(isinstance(value, str) for column in values for value in column):
-            out = np.empty((len(values[0]), len(values)), dtype=object)
-            for j, column in enumerate(values):
-                out[:, j] = column
-            return out
-        rows = np.array(values, dtype=np.float64).T.copy()
-        if container == "numpy":
-            return rows
-        import torch
-
-        return torch.from_numpy(rows)
-    import narwhals as nw
-
-    frame = nw.from_dict(dict(zip(names, values, strict=True)), backend=container).to_native()
-    if container == "pandas" and native is not None:
-        frame.index, frame.columns = native.index, native.columns
-    return frame

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,15 +16,14 @@ from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice, choose
 from flatpc.estimator.files import read, write
+from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
 from flatpc.estimator.plans import Options
 from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
 from flatpc.estimator.searching import SEARCHES, search
 from flatpc.learning.laplace import check_count
-from flatpc.queries.tables import refuse_impossible
 from flatpc.structures.options import whole_number
 
 Array = NDArray[np.float64]
-STRATEGIES = ("mean", "mpe", "sample")
 
 
 class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,8 +88,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     summary_
         What was chosen and why.
     candidates_
-        All that was tried: `.plan`, `.valid_nll`, `.weight` (1 for what was chosen), `.circuit`, `.history`. A thorough search keeps
-        neither circuits nor histories.
+        All that was tried: `.plan`, `.valid_nll`, `.weight` (1 for what was chosen), `.circuit`, `.history`. A thorough search
+        keeps neither circuits nor histories.
     history_
         Of the chosen model while it was judged, one row per epoch (`fp.learning.History`), with continuous columns in units of
         their standard deviations; empty for a model that is counted.
@@ -233,13 +231,18 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """New rows, in a table like the one that was learnt from; `random_state` None draws anew each time."""
+        """New rows, in a table like the one that was learnt from, with whole numbers where it has integers.
+
+        `random_state` None draws anew each time.
+        """
         check_is_fitted(self)
         rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
         return self.columns_.decode(rows)
 
     def impute(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.
+
+        A column of integers stays one: what is filled in is rounded.
 
         Parameters
         ----------
@@ -252,22 +255,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_choice("strategy", strategy, STRATEGIES)
         rows, table = self._rows(X, missing="marginalize")
-        if strategy == "mean":
-            filled = self._means(rows)
-        elif strategy == "mpe":
-            filled = self.circuit_.mpe(rows).values
-        else:
-            filled = self.circuit_.sample(1, seed=_seed(random_state), given=rows)[0]
-        return self.columns_.decode(filled, like=table)
-
-    def _means(self, rows: Array) -> Array:
-        filled = np.array(self.circuit_.expectation(rows))
-        for j, column in enumerate(self.columns_.columns):
-            if column.is_discrete:
-                unknown = np.flatnonzero(np.isnan(rows[:, j]))
-                if len(unknown):
-                    filled[unknown, j] = self._log_conditional(rows[unknown], j).argmax(axis=1)
-        return filled
+        return self.columns_.decode(fill(self.circuit_, self.columns_, rows, strategy, _seed(random_state)), like=table)
 
     def conditional_proba(self, X: Any, column: str | int) -> Array:
         """`[N, categories]`: the probability of each category of a column given the rest of each row.
@@ -280,21 +268,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         column
             A binary or categorical column, by name or position.
         """
-        self.categories(column)
+        n_categories = len(self.categories(column))
         j = self.columns_.position(column)
         rows, _ = self._rows(X, ignore=j)
-        return np.asarray(np.exp(self._log_conditional(rows, j)))
-
-    def _log_conditional(self, rows: Array, j: int) -> Array:
-        """`[N, categories]`: log p(x_j = k | the rest)."""
-        joint = np.empty((len(rows), len(self.columns_.columns[j].categories)))
-        asked = rows.copy()
-        for k in range(joint.shape[1]):
-            asked[:, j] = k
-            joint[:, k] = self.circuit_.log_prob(asked, missing="marginalize")
-        evidence = logsumexp(joint, axis=1, keepdims=True)
-        refuse_impossible(evidence[:, 0], np.arange(len(rows)))
-        return np.asarray(joint - evidence)
+        return np.asarray(np.exp(log_conditional(self.circuit_, rows, j, n_categories)))
 
     def categories(self, column: str | int) -> list[Any]:
         """The categories of a binary or categorical column, in the order of `conditional_proba`."""
