@@ -143,6 +143,27 @@ def test_columns_are_dropped(desk: Path, tmp_path: Path) -> None:
     assert run("score", tmp_path / "model", desk / "people.csv", "--ignore-extra", "--json").json["rows"] == 120
 
 
+def test_columns_that_are_no_variables_may_be_dropped_or_ignored(tmp_path: Path) -> None:
+    table = people().with_columns(when=pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 4, 29), eager=True))
+    table.write_parquet(tmp_path / "dates.parquet")
+    run("fit", tmp_path / "dates.parquet", "-o", tmp_path / "model", "--drop", "when", "--structure", "factorized")
+    score = run("score", tmp_path / "model", tmp_path / "dates.parquet", "--ignore-extra", "--json").json
+    assert score["rows"] == 120
+    table.with_columns(height=None).write_parquet(tmp_path / "holes.parquet")
+    run("impute", tmp_path / "model", tmp_path / "holes.parquet", "--ignore-extra", "-o", tmp_path / "filled.parquet")
+    filled = pl.read_parquet(tmp_path / "filled.parquet")
+    assert filled["when"].equals(table["when"])
+    assert filled["height"].null_count() == 0
+
+
+def test_an_index_among_the_columns_is_noticed(tmp_path: Path) -> None:
+    people().with_row_index("").write_csv(tmp_path / "index.csv")
+    said = run("fit", tmp_path / "index.csv", "-o", tmp_path / "model", "--structure", "factorized").err
+    assert "Note: Column '' counts the rows from 0 to 119, as an index does; leave it out with --drop unless" in said
+    again = ("--drop", "", "--structure", "factorized", "--force")
+    assert "Note" not in run("fit", tmp_path / "index.csv", "-o", tmp_path / "model", *again).err
+
+
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_few_rows_are_fitted_without_judges(tmp_path: Path, n: int) -> None:
     people(n).write_csv(tmp_path / "few.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -33,14 +34,18 @@ MISTAKES = {
     "empty csv": Mistake("fit empty.csv -o model", ("empty.csv", "empty")),
     "csv of a header": Mistake("fit header.csv -o model", ("header.csv", "0 rows", "at least one")),
     "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "can't be read")),
-    "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "can't be read")),
+    "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "not UTF-8", "save it again")),
+    "a folder": Mistake("fit . -o model", ("is a folder", "give a file")),
+    "dates": Mistake("fit dates.parquet -o model", ("'when'", "dates or times", "--drop")),
+    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates such as", "--drop", "--kind when=categorical")),
+    "a word among numbers": Mistake("fit word.csv -o model", ("'x'", "text such as 'n.a.'", "replace")),
     "two columns of one name": Mistake("fit twice.csv -o model", ("twice.csv", "'a'", "rename")),
     "damaged parquet": Mistake("fit damaged.parquet -o model", ("damaged.parquet", "can't be read as parquet")),
     "damaged npz": Mistake("fit damaged.npz -o model", ("damaged.npz", "can't be read as an npz")),
     "npz of one dimension": Mistake("fit line.npz -o model", ("line.npz", "two dimensions")),
     "npz of several tables": Mistake("fit several.npz -o model", ("several.npz", "call the table X")),
     "a column of identifiers": Mistake("fit names.csv -o model", ("'who'", "300 different texts", "--kind who=categorical")),
-    "a column without values": Mistake("fit void.csv -o model --missing marginalize", ("'b'", "only missing", "drop the column")),
+    "a column without values": Mistake("fit void.csv -o model --missing marginalize", ("'b'", "only missing", "--drop")),
     "infinite number": Mistake("fit infinite.csv -o model", ("'x'", "inf", "row 1", "replace")),
     "missing values": Mistake("fit {desk}/holes.csv -o model", ("Column", "row", "--missing marginalize")),
     # ---- data sets
@@ -154,6 +159,10 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory, desk: Path) -> Path:
     (folder / "one.csv").write_text("a,b\nx,2\n")
     (folder / "void.csv").write_text("a,b\n" + "1,\n0,\n" * 9)
     (folder / "infinite.csv").write_text("x\n1.5\ninf\n2.5\n")
+    days = [date(2020, 1, 1) + timedelta(i) for i in range(30)]
+    pl.DataFrame({"when": days, "a": [0, 1] * 15}).write_parquet(folder / "dates.parquet")
+    pl.DataFrame({"when": days, "a": [0, 1] * 15}).write_csv(folder / "dates.csv")
+    pl.DataFrame({"x": [*map(str, range(29)), "n.a."], "a": [0, 1] * 15}).write_csv(folder / "word.csv")
     pl.DataFrame({"who": [f"name {i}" for i in range(300)], "a": [0, 1] * 150}).write_csv(folder / "names.csv")
     (folder / "damaged.parquet").write_bytes((desk / "people.parquet").read_bytes()[:-40])
     (folder / "damaged.npz").write_bytes((desk / "bits.npz").read_bytes()[:50])

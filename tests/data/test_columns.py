@@ -1,6 +1,7 @@
 """Columns: every container gives the same variables, kinds follow the stated rules, and rows come back as they were."""
 
 import io
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy import sparse
 
 from flatpc.data import Columns, kinds
 from flatpc.data.columns import UnseenCategoryError
-from flatpc.data.raw import ColumnTypeError, read_raw
+from flatpc.data.raw import ColumnTypeError, RawTable, read_raw
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
 
 TABLE = {
@@ -183,3 +184,58 @@ def test_decoding_undoes_encoding(rows):
     frame = pl.DataFrame(rows, schema={"a": pl.Boolean, "b": pl.String, "c": pl.Float64, "d": pl.Int64}, orient="row")
     columns = Columns.learn(frame, {"c": "continuous", "d": "count"})
     assert columns.decode(columns.encode(frame)).equals(frame)
+
+
+def test_names_in_brackets_are_shown():
+    """They are no markup of rich's."""
+    out = io.StringIO()
+    Console(file=out, width=200).print(Columns.learn(pl.DataFrame({"height [cm]": ["[b]x", "y"]})).show())
+    assert "height [cm]" in out.getvalue()
+    assert "[b]x" in out.getvalue()
+
+
+@pytest.mark.parametrize(("values", "match"), [
+    ([f"u{i}" for i in range(20)], "20 different texts, as names or identifiers do"),
+    ([f"2020-01-{i % 28 + 1:02d}" for i in range(60)], "dates such as '2020-01-01'; turn them into numbers"),
+    ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates such as"),
+    ([*map(str, range(30)), "unknown"], "numbers, but also text such as 'unknown'"),
+])  # fmt: skip
+def test_texts_that_are_hardly_categories(values, match):
+    with pytest.raises(DataError, match=match) as error:
+        kinds(pd.DataFrame({"a": values}))
+    assert "kinds={'a': 'categorical'}" in str(error.value)
+    assert kinds(pd.DataFrame({"a": values}), {"a": "categorical"}) == {"a": "categorical"}
+
+
+def test_few_texts_are_categories_whatever_they_look_like():
+    assert kinds(pl.DataFrame({"a": [f"u{i}" for i in range(19)]})) == {"a": "categorical"}
+    assert kinds(pl.DataFrame({"a": ["2020-01-01", "2021-01-01", "2022-01-01"] * 9})) == {"a": "categorical"}
+    assert kinds(pl.DataFrame({"a": ["1", "2", "3+"] * 9})) == {"a": "categorical"}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_columns_that_are_left_out_may_hold_anything(make):
+    frame = make({"a": [0, 1], "when": [datetime(2020, 1, 1), datetime(2020, 1, 2)], "b": [[1], [2]]})
+    table = read_raw(frame)
+    assert len(table) == 2
+    for column, match in ((1, "'when' holds dates or times"), (2, "'b' holds")):
+        with pytest.raises(ColumnTypeError, match=match):
+            Columns.learn(RawTable(table.columns[column : column + 1], table.container))
+    columns = Columns.learn(RawTable(table.columns[:1], table.container))
+    assert columns.kinds == {"a": "binary"}
+    with pytest.raises(ColumnTypeError, match="dates or times"):
+        columns.encode(RawTable(table.columns[1:2], table.container))
+
+
+def test_an_index_among_the_columns_is_noticed():
+    frame = pl.DataFrame({"": np.arange(30), "a": [0, 1] * 15, "b": np.arange(30) / 2})
+    assert Columns.learn(frame).notes == (
+        "Column '' counts the rows from 0 to 29, as an index does; drop it unless it is a variable.",
+    )
+    assert Columns.learn(frame[::2]).notes == ()
+    assert Columns.learn(frame.to_numpy()).notes == ()
+
+
+def test_a_frame_without_rows_yet():
+    with pytest.raises(ColumnTypeError, match=r"pass X\.collect"):
+        read_raw(pl.LazyFrame({"a": [1]}))

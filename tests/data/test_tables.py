@@ -33,6 +33,38 @@ def test_a_first_line_of_numbers_is_a_row(tmp_path):
     np.testing.assert_array_equal(table.train.to_numpy(), [[0, 1, 1], [1, 0, 1]])
 
 
+def test_a_header_that_numbers_the_columns_is_no_row(tmp_path):
+    """As `pandas.DataFrame(X).to_csv(file, index=False)` writes it; up to three numbers may be a row as well."""
+    (tmp_path / "a.csv").write_text("0,1,2,3\n1,0,1,1\n")
+    table = read_table(tmp_path / "a.csv").train
+    assert table.rows() == [(1, 0, 1, 1)]
+    assert table.columns == ["0", "1", "2", "3"]
+    (tmp_path / "b.csv").write_text("0,1,2\n1,0,1\n")
+    assert len(read_table(tmp_path / "b.csv").train) == 2
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("text", [
+    "name, age, height\nAnn Lee , 31, 1.5\n Bo , ?, 2\n", "name;age;height\nAnn Lee;31;1,5\nBo;NA;2\n",
+    'name,"age",height\n"Ann Lee",31,1.5\nBo,,2.0\n',
+])  # fmt: skip
+def test_blanks_semicolons_and_decimal_commas(tmp_path, text, mark):
+    (tmp_path / "a.csv").write_bytes(mark + text.encode())
+    table = read_table(tmp_path / "a.csv").train
+    assert table.to_dict(as_series=False) == {"name": ["Ann Lee", "Bo"], "age": [31, None], "height": [1.5, 2.0]}
+    assert table.dtypes == [pl.String, pl.Int64, pl.Float64]
+
+
+def test_a_mark_at_the_beginning_makes_no_header(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+    assert read_table(tmp_path / "a.csv").train.rows() == [(1, 2), (3, 4)]
+
+
+def test_a_folder_is_no_table(tmp_path):
+    with pytest.raises(DataError, match="is a folder; give a file in it"):
+        read_table(tmp_path)
+
+
 def test_a_late_fraction_makes_a_column_of_floats(tmp_path):
     (tmp_path / "a.csv").write_text("a\n" + "1\n" * 5000 + "0.5\n")
     assert read_table(tmp_path / "a.csv").train["a"][-1] == 0.5
@@ -64,7 +96,9 @@ def test_npz(tmp_path):
     ("a.csv", b"a,b\n", ShapeError, "0 rows"),
     ("a.csv", b"a,b\n1,2,3\n", DataError, "can't be read as a table"),
     ("a.csv", b"a,b,a\n1,2,3\n", DataError, "two columns are called 'a'"),
-    ("a.csv", b"\xff\xfe\x00\x01", DataError, "can't be read as a table"),
+    ("a.csv", b"\xff\xfe\x00\x01", DataError, "not UTF-8 text; save it again"),
+    ("a.csv", "a\nGröße\n".encode("latin-1"), DataError, "not UTF-8 text; save it again"),
+    ("a.csv", b"a\n" + b"x\n" * 9999 + b"\xf6\n", DataError, "not UTF-8 text; save it again"),
     ("a.csv.gz", b"a,b\n1,2\n", DataError, "can't be read as a table"),
     ("a.parquet", b"not parquet", DataError, "can't be read as parquet"),
     ("a.npz", b"not an archive", DataError, "npz archive of numbers"),

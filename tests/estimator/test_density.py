@@ -256,6 +256,11 @@ def test_learning_with_gaps_finds_what_is_behind_them():
     assert error.std() < 4.0  # 10 is what the mean alone would leave
 
 
+def test_an_index_among_the_columns_is_noticed():
+    with pytest.warns(UserWarning, match="'Unnamed: 0' counts the rows from 0 to 99, as an index does"):
+        fp.CircuitDensity(**QUICK).fit(people(100).rename_axis("Unnamed: 0").reset_index())
+
+
 def test_unseen_categories(mixed):
     table = people(2, seed=7).assign(city=["Ulm", "Atlantis"])
     with pytest.raises(UnseenCategoryError, match=r"Column 'city' has the value 'Atlantis' in row 1"):

@@ -58,6 +58,7 @@ def shows_progress(json: bool) -> bool:
 def show_table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> None:
     """A title and a table; the first column is text, the others are numbers."""
     from rich.table import Table
+    from rich.text import Text
 
     out = Table(*head, show_header=bool(head))
     for _ in range(0 if head else len(rows[0])):
@@ -67,7 +68,7 @@ def show_table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = 
     for column in out.columns[1:]:
         column.justify = "right"
     for row in rows:
-        out.add_row(*row)
+        out.add_row(*map(Text, row))
     console().print(title, style="bold", markup=False)
     console().print(out)
 

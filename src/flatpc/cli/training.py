@@ -43,6 +43,8 @@ class Run:
         self.columns = Columns.learn(table, kinds or None)
         if not quiet:
             _show_columns(self.columns)
+            for note in self.columns.notes:
+                say(f"Note: {in_options(note)}")
         self.train = self.columns.encode(table, missing)
         self.valid = None
         if valid is not None:

@@ -10,6 +10,7 @@ import re
 
 _REPLACED = [
     (r"kinds=\{'([^']+)': '(\w+)'\}", r"--kind \1=\2"),
+    (r"\bdrop (it|the column)\b", "leave it out with --drop"),
     (r"kinds names the column", "--kind names the column"),
     (r"kinds says '([^']*)' of column", r"--kind says '\1' of column"),
     (r"structure='chow_liu'", "--structure chow-liu"),

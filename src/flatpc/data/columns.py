@@ -14,7 +14,7 @@ array([2. , 1.5])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian, Poisson
 from flatpc.data.filling import fill_in, new_table
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
-from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, read_overrides, recognize
+from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
 
 if TYPE_CHECKING:
@@ -119,13 +119,21 @@ class Columns:
     columns: tuple[Column, ...]
     container: str = "numpy"
     """What the table was: rows are decoded into the same."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What looks like a mistake, but need not be one."""
 
     @staticmethod
     def learn(X: Any, kinds: Overrides = None) -> Columns:
         """Kinds and categories from a table; `kinds` overrules what is recognised (`flatpc.data.recognition`)."""
         table = X if isinstance(X, RawTable) else read_raw(X)
         said = read_overrides(kinds, table.names)
-        return Columns(tuple(_learn(raw, said.get(raw.name)) for raw in table.columns), table.container)
+        notes = tuple(
+            f"{raw.label} counts the rows from {raw.values[0]:.0f} to {raw.values[-1]:.0f}, as an index does; "
+            f"drop it unless it is a variable."
+            for raw in table.columns
+            if table.native is not None and numbers_rows(raw)
+        )
+        return Columns(tuple(_learn(raw, said.get(raw.name)) for raw in table.columns), table.container, notes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,6 +181,7 @@ class Columns:
             if j == ignore:
                 out[:, j] = np.nan
                 continue
+            raw.check()
             absent = raw.missing
             if missing == "raise" and absent.any():
                 row = int(np.flatnonzero(absent)[0])
@@ -198,12 +207,14 @@ class Columns:
     def show(self) -> Table:
         """A rich table of names, kinds, reasons and categories."""
         from rich.table import Table
+        from rich.text import Text
 
         out = Table("column", "kind", "recognised by", "values")
         for column in self.columns:
             names = [str(category) for category in column.categories]
             values = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
-            out.add_row(column.name, column.kind, column.why, values)
+            # As text: a name such as "height [cm]" is no markup.
+            out.add_row(Text(column.name), column.kind, column.why, Text(values))
         return out
 
 
@@ -223,6 +234,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def _learn(raw: RawColumn, said: Kind | None) -> Column:
+    raw.check()
     known = raw.values[~raw.missing]
     if raw.dtype != "text" and np.isinf(known).any():
         row = int(np.flatnonzero(np.isinf(raw.values))[0])

@@ -33,6 +33,13 @@ class RawColumn:
     dtype: DType
     values: NDArray[Any]
     """float64 with NaN where missing; for text, objects: `str`, and None where missing."""
+    problem: str = ""
+    """Why it can't be a variable, if it can't; who leaves it out needn't care."""
+
+    def check(self) -> None:
+        """Raise if it can't be a variable."""
+        if self.problem:
+            raise ColumnTypeError(self.problem)
 
     @property
     def label(self) -> str:
@@ -91,7 +98,7 @@ def _from_lists(X: Any) -> NDArray[Any]:
 
 def _from_array(X: NDArray[Any], container: str) -> RawTable:
     if X.ndim != 2:
-        hint = "; for one row write X[None]. Reshape your data" if X.ndim == 1 else ""
+        hint = "; for one column write X[:, None], for one row X[None]. Reshape your data" if X.ndim == 1 else ""
         raise ShapeError(f"Rows must be a table of two dimensions, but the shape is {X.shape}{hint}.")
     _check_size(*X.shape)
     if X.dtype.kind == "c":
@@ -116,6 +123,8 @@ def _from_frame(X: Any) -> RawTable:
     try:
         frame: Any = nw.from_native(X, eager_only=True)
     except TypeError:
+        if hasattr(X, "collect"):
+            raise ColumnTypeError(f"A {type(X).__name__} has no rows yet; pass X.collect().") from None
         if hasattr(X, "__array__"):
             return _from_array(np.asarray(X), "numpy")
         raise ColumnTypeError(
@@ -131,11 +140,15 @@ def _from_frame(X: Any) -> RawTable:
             dtype: DType = "integer" if kind.is_integer() else "float"
             columns.append(RawColumn(name, dtype, np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)))
         elif kind.is_temporal():
-            raise ColumnTypeError(f"Column {name!r} holds {kind}; turn times into numbers, such as days, or drop the column.")
+            problem = f"Column {name!r} holds dates or times ({kind}); turn them into numbers, such as days, or drop the column."
+            columns.append(RawColumn(name, "float", np.full(len(series), np.nan), problem))
         elif kind == nw.Boolean:
             columns.append(RawColumn(name, "boolean", _numbers(series.to_list())))
         else:
-            columns.append(_from_objects(name, series.to_list()))
+            try:
+                columns.append(_from_objects(name, series.to_list()))
+            except ColumnTypeError as error:
+                columns.append(RawColumn(name, "float", np.full(len(series), np.nan), str(error)))
     _check_size(len(frame), len(columns))
     return RawTable(tuple(columns), str(frame.implementation).rsplit(".", maxsplit=1)[-1].lower(), X)
 

@@ -13,10 +13,12 @@ A float column counts as whole numbers if all of its values are whole. The first
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flatpc.data.raw import RawColumn
 from flatpc.errors import DataError, MissingValueError, OptionError
@@ -31,6 +33,9 @@ MAX_COUNT = 1000
 """Numbers beyond this are hardly counts of something."""
 MAX_TEXTS = 256
 """A column with more different texts is more likely an identifier than a variable."""
+MANY = 20
+"""So is one of so many texts, or more, that has none of them twice."""
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 
 
 def recognize(column: RawColumn) -> tuple[Kind, str]:
@@ -47,13 +52,7 @@ def recognize(column: RawColumn) -> tuple[Kind, str]:
     if column.dtype == "boolean":
         return "binary", "true and false"
     if column.dtype == "text":
-        n = len(set(known))
-        if n > MAX_TEXTS:
-            raise DataError(
-                f"{column.label} holds {n:,} different texts, as names or identifiers do; drop it, or say "
-                f"kinds={{{column.name!r}: 'categorical'}} if it is a variable."
-            )
-        return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
+        return _recognize_text(column, known)
     if (known != np.floor(known)).any():
         return "continuous", "numbers"
     distinct = np.unique(known)
@@ -66,6 +65,42 @@ def recognize(column: RawColumn) -> tuple[Kind, str]:
     if distinct[0] in (0, 1) and distinct[-1] < MAX_COUNT:
         return "count", f"whole numbers from {distinct[0]:g} to {distinct[-1]:g}"
     return "continuous", "numbers"
+
+
+def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
+    texts = sorted(set(known))
+    n, said = len(texts), f"say kinds={{{column.name!r}: 'categorical'}} if it is a variable"
+    if n > MAX_CATEGORIES:
+        words = [text for text in texts if not _is_number(text)]
+        if 0 < len(words) < n / 2:
+            raise DataError(
+                f"{column.label} holds numbers, but also text such as {words[0]!r}; replace that by a number, or by nothing if "
+                f"unknown. Or {said}."
+            )
+        if all(_DATE.match(text) for text in texts):
+            raise DataError(
+                f"{column.label} holds dates such as {texts[0]!r}; turn them into numbers, such as days, or drop it. Or {said}."
+            )
+    if n > MAX_TEXTS or n == len(known) >= MANY:
+        raise DataError(f"{column.label} holds {n:,} different texts, as names or identifiers do; drop it, or {said}.")
+    return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
+
+
+def numbers_rows(column: RawColumn) -> bool:
+    """Whether it is 0, 1, 2, ... or the like, as an index is that was written to a file.
+
+    >>> numbers_rows(RawColumn("", "integer", np.arange(100.0))), numbers_rows(RawColumn("", "integer", np.arange(3.0)))
+    (True, False)
+    """
+    return column.dtype == "integer" and len(column.values) >= MANY and bool((np.diff(column.values) == 1).all())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind]:

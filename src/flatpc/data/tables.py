@@ -19,6 +19,8 @@ from flatpc.errors import DataError, ShapeError
 if TYPE_CHECKING:
     import polars as pl
 
+UTF8 = "utf-8-sig"
+"""With or without a mark at the beginning."""
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
 """What stands for a missing value in text files."""
 
@@ -42,13 +44,16 @@ class Table:
 def read_table(path: str | os.PathLike[str]) -> Table:
     """The table in a file.
 
-    - `.csv`, `.tsv` (also with `.gz`): the first line names the columns, unless it holds numbers only; then it is a row, and
-      columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing values.
+    - `.csv`, `.tsv` (also with `.gz`), UTF-8: the first line names the columns, unless it holds numbers only (other than 0, 1, 2,
+      3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
+      values. Blanks around values are ignored. A csv may have semicolons in place of commas, and decimal commas then.
     - `.parquet`: missing values are null.
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
     """
     file = Path(path)
+    if file.is_dir():
+        raise DataError(f"{file} is a folder; give a file in it.")
     readers: dict[str, Callable[[Path], Table]] = {
         ".csv": _read_text, ".tsv": _read_text, ".csv.gz": _read_text, ".tsv.gz": _read_text,
         ".parquet": _read_parquet, ".npz": _read_npz,
@@ -64,20 +69,54 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 def _read_text(file: Path) -> Table:
     import polars as pl
 
-    separator = "\t" if ".tsv" in file.name.lower() else ","
     try:
-        with gzip.open(file, "rt") if file.name.lower().endswith(".gz") else file.open() as text:
-            names = next(csv.reader(text, delimiter=separator), [])
-        has_header = not all(_is_number(name) for name in names)
+        with gzip.open(file, "rt", encoding=UTF8) if file.name.lower().endswith(".gz") else file.open(encoding=UTF8) as text:
+            separator = "\t" if ".tsv" in file.name.lower() else _separator(text.readline())
+            text.seek(0)
+            names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
+        has_header = not all(_is_number(name) for name in names) or _numbers_its_columns(names)
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if has_header and twice is not None:
             raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
         frame = pl.read_csv(file, separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except UnicodeDecodeError:
+        raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
+    except (pl.exceptions.PolarsError, OSError, csv.Error, EOFError) as error:
+        if "utf-8" in str(error).lower():
+            raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
         raise DataError(f"{file} can't be read as a table: {_first_line(error)}.") from None
+    frame.columns = names if has_header and len(names) == frame.width else frame.columns
     if not has_header:
         frame.columns = [f"x{j}" for j in range(frame.width)]
+    frame = frame.with_columns(_tidied(column, separator) for column in frame.iter_columns() if column.dtype == pl.String)
     return Table(file.name.split(".")[0], _checked(file, frame))
+
+
+def _separator(line: str) -> str:
+    """A comma; or a semicolon, if only that divides the first line, as in countries where numbers have decimal commas."""
+    return ";" if ";" in line and "," not in line else ","
+
+
+def _numbers_its_columns(names: list[str]) -> bool:
+    """A header 0, 1, 2, 3, ... of a table whose columns have no names, rather than a row; shorter ones may be either."""
+    return len(names) >= 4 and names == [str(j) for j in range(len(names))]
+
+
+def _tidied(column: pl.Series, separator: str) -> pl.Series:
+    """Text without the blanks around it; numbers, if these or decimal commas were all that kept it from being numbers."""
+    import polars as pl
+
+    bare = column.str.strip_chars()
+    bare = bare.set(bare.is_in(NULLS), None)
+    comma = separator == ";" and bool(bare.str.contains(r"^-?\d+(,\d+)?$").all())
+    if bare.equals(column) and not comma:
+        return column
+    numbers = bare.str.replace(",", ".") if comma else bare
+    for kind in (pl.Int64, pl.Float64):
+        read = numbers.cast(kind, strict=False)
+        if read.null_count() == bare.null_count():
+            return read
+    return bare
 
 
 def _read_parquet(file: Path) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         table = self._read(X, reset=True)
         self.columns_ = Columns.learn(table, self.kinds)
         self.kinds_ = self.columns_.kinds
+        for note in self.columns_.notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
         # A value of a training row is seen by being there.
         encoded = self.columns_.encode(table, self.missing)
         families = self.columns_.families
