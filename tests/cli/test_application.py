@@ -90,6 +90,15 @@ def test_a_shell_runs_it(desk: Path, tmp_path: Path) -> None:
     assert failed.stderr == "Error: There is no file nowhere.csv; check the name and the folder you are in.\n"
 
 
+def test_letters_that_the_machine_does_not_write(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where what goes to a file is written in the letters of the country."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    words = [sys.executable, "-m", "flatpc", "score", desk / "people.model", desk / "people.csv"]
+    done = subprocess.run(words, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "±" in done.stdout.decode()
+
+
 def test_usage_is_two_lines() -> None:
     answer = Answer("sample")
     assert answer.code == 2

@@ -156,6 +156,17 @@ def test_floors_of_the_variance_fall_while_that_helps():
     assert choice.best.plan.floor == 1e-4
 
 
+@pytest.mark.parametrize(("budget", "least"), [(None, 0.0), (1e-6, 1.0)])
+def test_progress_is_that_of_the_work_or_of_the_time(budget, least):
+    shares = []
+    options = Options("hclt", 3, mu=0.1, epochs=5, time_budget=budget)
+    choose(chain(100), [fp.Bernoulli()] * 5, options, watch=lambda plan, share, row: shares.append(share))
+    assert shares == sorted(shares)
+    assert least <= shares[0] <= shares[-1] <= 1.0
+    if budget is None:
+        np.testing.assert_allclose(shares, np.arange(1, 16) / 15)
+
+
 def test_time_is_kept():
     choice = choose(chain(200), [fp.Bernoulli()] * 5, Options(time_budget=1e-6))
     assert len(choice.candidates) == 1

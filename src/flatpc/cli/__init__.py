@@ -5,6 +5,8 @@ Modules of commands import nothing heavy until a command runs, so that `flatpc -
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -56,4 +58,9 @@ def _flatpc(
 
 def main() -> None:
     """Run the command that was typed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Files are read as UTF-8 here, so they are written as that; a terminal that lacks a letter shows a question mark.
+            at_terminal = stream.isatty()
+            stream.reconfigure(encoding=None if at_terminal else "utf-8", errors="replace" if at_terminal else None)
     app(prog_name="flatpc")

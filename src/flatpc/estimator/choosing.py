@@ -86,6 +86,7 @@ class _Search:
             )
         self.plans = Plans(families, len(self.splits[0][0]) if self.splits else len(rows), options)
         self.candidates: list[Candidate] = []
+        self.began = time.monotonic()
 
     def run(self) -> Choice:
         if not self.splits:
@@ -174,6 +175,9 @@ class _Search:
 
         def told(row: Row) -> None:
             share = (before + (split + min(row["epoch"] / self.options.epochs, 1.0)) / n) / self.plans.most
+            if self.options.time_budget is not None:
+                # Time may end first.
+                share = min(max(share, (time.monotonic() - self.began) / self.options.time_budget), 1.0)
             watch(plan, share, row)
 
         return told
