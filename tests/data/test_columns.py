@@ -2,6 +2,7 @@
 
 import io
 from datetime import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -239,3 +240,10 @@ def test_an_index_among_the_columns_is_noticed():
 def test_a_frame_without_rows_yet():
     with pytest.raises(ColumnTypeError, match=r"pass X\.collect"):
         read_raw(pl.LazyFrame({"a": [1]}))
+
+
+def test_decimals_of_a_database_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.50"), Decimal("2.25"), None] * 3})
+    columns = Columns.learn(frame)
+    assert columns.kinds == {"price": "continuous"}
+    np.testing.assert_array_equal(columns.encode(frame, "marginalize")[:3, 0], [1.5, 2.25, np.nan])

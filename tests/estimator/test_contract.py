@@ -82,7 +82,7 @@ def test_names_of_columns_are_kept_and_checked(blobs):
 
 
 def test_random_states(blobs):
-    for state in (3, np.random.RandomState(3), None):
+    for state in (3, np.random.RandomState(3), np.random.default_rng(3), None):
         density = fp.CircuitDensity(**QUICK, random_state=state).fit(blobs)
         assert np.isfinite(density.score(blobs))
     same = [fp.CircuitDensity(**QUICK, random_state=np.random.RandomState(3)).fit(blobs).score(blobs) for _ in range(2)]

@@ -353,6 +353,12 @@ def test_independent_columns_are_seen_to_be_independent():
     assert density.score(new) == pytest.approx(-4 * np.log(2), abs=0.03)
 
 
+def test_a_penalty_relative_to_the_mean_flow():
+    density = fp.CircuitDensity(**{**QUICK, "mu": "mean-flow"}).fit(people(100))
+    assert "μ = mean-flow" in density.summary_
+    assert density.score(people(100)) != fp.CircuitDensity(**QUICK).fit(people(100)).score(people(100))
+
+
 def test_history_and_curvature(mixed):
     assert len(mixed.history_) > 0
     assert np.isfinite(mixed.history_["valid_nll"]).all()
@@ -415,6 +421,10 @@ X = np.random.default_rng(0).normal(size=(30, 2))
     ({"unseen": "drop"}, "unseen='drop'"),
     ({"pseudocount": -1}, "pseudocount=-1"),
     ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+    ({"validation_fraction": "some"}, "validation_fraction='some'"),
+    ({"validation_fraction": 0}, "leaves no rows to choose a structure by"),
+    ({"time_budget": "long"}, "time_budget='long'"),
+    ({"kinds": 5}, "kinds=5; give one of binary"),
     ({"epochs": 0}, "epochs=0"),
     ({"patience": 0}, "patience=0"),
     ({"time_budget": 0}, "time_budget=0"),

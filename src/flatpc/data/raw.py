@@ -8,6 +8,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.rows import is_torch
 from flatpc.errors import DataError, ShapeError
 
-_NUMBERS = (int, float, np.number, np.bool_)
+_NUMBERS = (int, float, Decimal, np.number, np.bool_)
 
 DType = Literal["boolean", "integer", "float", "text"]
 

@@ -112,6 +112,8 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
     elif isinstance(overrides, Mapping):
         given = dict(overrides)
     else:
+        if not isinstance(overrides, Sequence):
+            raise OptionError(f"kinds={overrides!r}; give one of {', '.join(KINDS)}, a list with one for each column, or a dict.")
         if len(overrides) != len(names):
             raise OptionError(f"There are {len(names)} columns but {len(overrides)} kinds; give one for each, or some by name.")
         given = dict(zip(names, overrides, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import warnings
 from typing import Any
@@ -53,7 +54,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     n_latents
         Units of latents and inputs; `"auto"` tries a few or more, according to the number of rows.
     mu
-        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`; `"auto"` chooses among 0, 0.1 and 1.
+        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` chooses among 0, 0.1
+        and 1.
     kinds
         Overrules what columns are recognised as: a kind for all, a list with one for each, or a dict by name or position.
     missing
@@ -76,7 +78,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Seconds that `fit` should take; past half of them no further model is tried. None takes as long as it takes, and gives
         the same model on a slow machine as on a fast one.
     random_state
-        Of the split, the starting points and the order of rows: an int, a NumPy RandomState, or None for chance.
+        Of the split, the starting points and the order of rows: an int, a NumPy RandomState or Generator, or None for chance.
     verbose
         Whether `fit` says, in one line on stderr, what was chosen and why; 2 also shows the columns.
 
@@ -164,14 +166,14 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check_choice("missing", self.missing, MISSING)
         check_choice("unseen", self.unseen, UNSEEN)
         check_choice("search", self.search, SEARCHES)
-        if not 0 <= self.validation_fraction < 1:
-            raise OptionError(f"validation_fraction={self.validation_fraction}; it is 0 or more and less than 1.")
-        if self.time_budget is not None and not self.time_budget > 0:
-            raise OptionError(f"time_budget={self.time_budget}; it is a positive number of seconds, or None.")
+        if not (_is_number(self.validation_fraction) and 0 <= self.validation_fraction < 1):
+            raise OptionError(f"validation_fraction={self.validation_fraction!r}; it is 0 or more and less than 1.")
+        if self.time_budget is not None and not (_is_number(self.time_budget) and self.time_budget > 0):
+            raise OptionError(f"time_budget={self.time_budget!r}; it is a positive number of seconds, or None.")
         return Options(
             structure=self.structure,
             n_latents=None if self.n_latents == "auto" else whole_number("n_latents", self.n_latents, 1),
-            mu=None if self.mu == "auto" else check_count("mu", self.mu),  # type: ignore[arg-type]
+            mu=_mu(self.mu),
             pseudocount=check_count("pseudocount", self.pseudocount),
             validation_fraction=self.validation_fraction,
             epochs=whole_number("epochs", self.epochs, 1),
@@ -310,8 +312,22 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _mu(mu: Any) -> float | str | None:
+    if mu in ("auto", "mean-flow"):
+        return None if mu == "auto" else str(mu)
+    if isinstance(mu, str):
+        raise OptionError(f"mu={mu!r}; choose 'auto', 'mean-flow' or a number of 0 or more.")
+    return check_count("mu", mu)
+
+
 def _seed(random_state: Any) -> int:
     """A seed from what scikit-learn allows as a random state; an int is its own seed."""
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         return whole_number("random_state", random_state, 0)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
