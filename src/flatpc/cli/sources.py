@@ -130,7 +130,9 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
         return RawTable(tuple(renamed), table.container, table.native)
     for column in wanted:
         if column not in table.names:
-            raise DataError(f"{name} has no column {column!r}, which the model needs; it has {_some_of(table.names)}.")
+            raise DataError(
+                f"{name} has no column {column!r}, which the model needs; add it, empty where unknown. It has {_some_of(table.names)}."
+            )
     extra = [column for column in table.names if column not in wanted]
     if extra and not ignore_extra:
         raise DataError(f"{name} has the column {extra[0]!r}, which the model doesn't know; remove it, or pass --ignore-extra.")
