@@ -131,7 +131,8 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
     for column in wanted:
         if column not in table.names:
             raise DataError(
-                f"{name} has no column {column!r}, which the model needs; add it, empty where unknown. It has {_some_of(table.names)}."
+                f"{name} has no column {column!r}, which the model needs; add it, empty where unknown. "
+                f"It has {_some_of(table.names)}."
             )
     extra = [column for column in table.names if column not in wanted]
     if extra and not ignore_extra:

@@ -8,8 +8,8 @@
 | `continuous` | other numbers | Gaussian |
 
 A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken;
-`kinds={"age": "continuous"}` says otherwise. Dates, texts of which each row has another, and numbers with a few words among them are
-refused unless `kinds` names them categorical: they are hardly what they would be taken for.
+`kinds={"age": "continuous"}` says otherwise. Dates, texts of which each row has another, and numbers with a few words among them
+are refused unless `kinds` names them categorical: they are hardly what they would be taken for.
 """
 
 from __future__ import annotations
