@@ -101,12 +101,14 @@ def test_structures_and_methods(desk: Path, tmp_path: Path, options: tuple[objec
 
 
 def test_validation_rows_choose(desk: Path, tmp_path: Path) -> None:
-    found = run("fit", desk / "splits.npz", "-o", tmp_path / "model", "--latents", 3, "--epochs", 4, "--json").json
+    options = ("--latents", 3, "--epochs", 4, "--pseudocount", 0.1, "--json")
+    found = run("fit", desk / "splits.npz", "-o", tmp_path / "model", *options).json
     tried = {(c["structure"], c["latents"], c["mu"]): c["valid_nll"] for c in found["candidates"]}
+    assert len(tried) == len(found["candidates"])
     learnt = {("hclt", 3, 0.1), ("mixture", 3, 0.1)}
     assert {("factorized", 0, 0.0), ("chow-liu", 0, 0.0)} | learnt <= set(tried)
     best = min(learnt, key=lambda plan: tried[plan])[0]
-    assert {plan for plan in tried if plan[2] != 0.1 and plan[1]} == {(best, 3, 0.0), (best, 3, 1.0)}
+    assert {plan for plan in tried if plan[2] != 0.1 and plan[1]} == {(best, 3, mu) for mu in (0.0, 0.3, 1.0)}
     assert tried[found["structure"], found["latents"], found["mu"]] == min(tried.values())
     assert found["nll"]["valid"] == pytest.approx(min(tried.values()), abs=1e-9)
     circuit = fp.load(tmp_path / "model")

@@ -99,7 +99,7 @@ MISTAKES = {
     "not a model": Mistake("score notes.txt {desk}/people.csv", ("notes.txt", "not a model file", "flatpc fit")),
     "damaged model": Mistake("sample damaged.model", ("damaged.model", "damaged or cut off", "Restore")),
     "a table for a model": Mistake("curvature {desk}/people.csv {desk}/people.csv", ("people.csv", "not a model file")),
-    "a column is missing": Mistake("score {desk}/people.model narrow.csv", ("narrow.csv", "'height'", "It has age", "empty where unknown")),
+    "a column is missing": Mistake("score {desk}/people.model narrow.csv", ("'height'", "It has age", "empty where unknown")),
     "a column too many": Mistake("score {desk}/people.model wide.csv", ("wide.csv", "'shoe'", "--ignore-extra")),
     "an array of numbers for text": Mistake(
         "score {desk}/people.model {desk}/bits.npz", ("bits.npz", "'smoker'", "text when it was learnt")

@@ -286,7 +286,7 @@ def test_the_choice_is_said_and_kept(capfd):
     assert str(best.plan) in density.summary_
     tried = {candidate.plan.structure for candidate in density.candidates_}
     assert tried == {"factorized", "chow_liu", "hclt", "mixture"}
-    assert {candidate.plan.mu for candidate in density.candidates_ if candidate.plan.is_learnt} == {0.0, 0.1, 1.0}
+    assert {candidate.plan.mu for candidate in density.candidates_ if candidate.plan.is_learnt} == {0.0, 0.1, 0.3, 1.0}
     assert best.plan.structure != "factorized"
     assert f"{density.n_parameters_:,} free parameters" in density.summary_
     fp.CircuitDensity(epochs=2, verbose=2).fit(X)

@@ -8,7 +8,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
 from flatpc.estimator.choosing import FEW, N_SPLITS, choose, held_back
-from flatpc.estimator.plans import Options
+from flatpc.estimator.plans import Options, Plan, Plans
 from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.estimator.starting import start_at_clusters
 
@@ -146,6 +146,42 @@ def test_a_chow_liu_chain_is_recognised():
     assert choice.circuit.log_prob(new).mean() == pytest.approx(truth, abs=0.1)
 
 
+def in_order(plans, judge):
+    """The plans in the order in which they come, if `judge` says how good each is."""
+    done = []
+    for plan in plans(lambda: min((p for p in done if p.is_learnt), key=judge)):
+        done.append(plan)
+    assert len(done) <= plans.most
+    return done
+
+
+def test_smaller_pseudocounts_are_tried_while_they_help():
+    bits, mixed = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()]
+    plans = Plans(bits, 5000, Options("hclt", 4, mu=0.1))
+    assert [plan.pseudocount for plan in in_order(plans, lambda plan: plan.pseudocount)] == [0.3, 0.1, 0.03, 0.01]
+    assert [plan.pseudocount for plan in in_order(plans, lambda plan: abs(plan.pseudocount - 0.1))] == [0.3, 0.1, 0.03]
+    assert [plan.pseudocount for plan in in_order(plans, lambda plan: -plan.pseudocount)] == [0.3, 0.1]
+    for families, options in ((bits, Options("hclt", 4, 0.1, 0.5)), (bits, Options("hclt", 4, 0.1, method="adam"))):
+        assert len(in_order(Plans(families, 5000, options), lambda plan: plan.pseudocount)) == 1
+    both = in_order(Plans(mixed, 5000, Options("hclt", 4, mu=0.1)), lambda plan: (plan.pseudocount, plan.floor))
+    assert [(plan.pseudocount, plan.floor) for plan in both][3:] == [(0.01, 1e-2), (0.01, 1e-3), (0.01, 1e-4)]
+
+
+def test_few_rows_of_categories_are_tried_with_too_many_latents():
+    large = Plan("hclt", 48, 0.3, 0.01)
+    assert large in Plans([fp.Bernoulli()] * 3, 100, Options()).first
+    assert str(large) == "hidden Chow-Liu tree, 48 latents, μ = 0.3, pseudocount 0.01"
+    for families, n, options in (
+        ([fp.Bernoulli()] * 3, 2000, Options()), ([fp.Bernoulli()] * 3, 100, Options(mu=0.1)),
+        ([fp.Bernoulli()], 100, Options()), ([fp.Bernoulli(), fp.Gaussian()], 100, Options()),
+        ([fp.Bernoulli()] * 3, 100, Options("mixture")),
+    ):  # fmt: skip
+        assert large not in Plans(families, n, options).first
+    # The weights that are tried afterwards are the others.
+    after = in_order(Plans([fp.Bernoulli()] * 3, 100, Options()), lambda plan: -plan.n_latents)
+    assert [plan.mu for plan in after if plan.n_latents == 48] == [0.3, 0.1, 0.0, 1.0]
+
+
 def test_floors_of_the_variance_fall_while_that_helps():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, 400) + 0.01 * rng.standard_normal(400)  # four spikes a hundredth wide
@@ -159,7 +195,7 @@ def test_floors_of_the_variance_fall_while_that_helps():
 @pytest.mark.parametrize(("budget", "least"), [(None, 0.0), (1e-6, 1.0)])
 def test_progress_is_that_of_the_work_or_of_the_time(budget, least):
     shares = []
-    options = Options("hclt", 3, mu=0.1, epochs=5, time_budget=budget)
+    options = Options("hclt", 3, mu=0.1, pseudocount=0.3, epochs=5, time_budget=budget)
     choose(chain(100), [fp.Bernoulli()] * 5, options, watch=lambda plan, share, row: shares.append(share))
     assert shares == sorted(shares)
     assert least <= shares[0] <= shares[-1] <= 1.0

@@ -73,7 +73,7 @@ def fit(
     ] = None,
     pseudocount: Annotated[
         float | None,
-        typer.Option(help="Counts added to each unit of inputs: no category is impossible. EM: 0.3.", show_default=False),
+        typer.Option(help="Counts added to each unit of inputs: no category is impossible. EM: chosen.", show_default=False),
     ] = None,
     valid: Annotated[
         str | None,

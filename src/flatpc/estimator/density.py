@@ -54,8 +54,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     n_latents
         Units of latents and inputs; `"auto"` tries a few or more, according to the number of rows.
     mu
-        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` chooses among 0, 0.1
-        and 1.
+        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` chooses among 0, 0.1,
+        0.3 and 1.
     kinds
         Overrules what columns are recognised as: a kind for all, a list with one for each, or a dict by name or position.
     missing
@@ -64,7 +64,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Values that a binary or categorical column didn't have in training: `"raise"` refuses them, `"missing"` takes them for
         missing.
     pseudocount
-        Counts added to each input unit of binary and categorical columns, so that no value of them is impossible.
+        Counts added to each input unit of binary and categorical columns, so that no value of them is impossible; `"auto"` begins
+        with 0.3 and tries smaller ones.
     validation_fraction
         Share of rows, drawn at random, by which models are compared and learning is stopped; up to 300 rows this is done three
         times, with other rows held back. With fewer than ten rows none are.
@@ -113,7 +114,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         kinds: Any = None,
         missing: str = "raise",
         unseen: str = "raise",
-        pseudocount: float = 0.3,
+        pseudocount: float | str = "auto",
         validation_fraction: float = 0.2,
         epochs: int = 200,
         patience: int = 10,
@@ -174,7 +175,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             structure=self.structure,
             n_latents=None if self.n_latents == "auto" else whole_number("n_latents", self.n_latents, 1),
             mu=_mu(self.mu),
-            pseudocount=check_count("pseudocount", self.pseudocount),
+            pseudocount=None if self.pseudocount == "auto" else check_count("pseudocount", self.pseudocount),  # type: ignore[arg-type]
             validation_fraction=self.validation_fraction,
             epochs=whole_number("epochs", self.epochs, 1),
             patience=whole_number("patience", self.patience, 1),

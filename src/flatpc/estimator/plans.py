@@ -1,14 +1,17 @@
 """What may be tried: structures that suit the columns, sizes that suit the rows, and weights of the penalty.
 
 1. Structures, with μ = 0.1: independent columns; a Chow-Liu tree if all columns have categories; random tensorised circuits if
-   all are continuous, else hidden Chow-Liu trees; plain mixtures. Those with latents come with few and with more of them.
-2. For the best one that has a penalty: μ = 0 and 1, then smaller floors of the variance of Gaussian inputs.
+   all are continuous, else hidden Chow-Liu trees; plain mixtures. Those with latents come with few and with more of them; if all
+   columns have categories and rows are few, also with far too many, under a stronger penalty.
+2. For the best one that has a penalty: other weights μ of it, smaller pseudocounts of inputs that have categories, and smaller
+   floors of the variance of Gaussian inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
 from flatpc.errors import OptionError
@@ -23,11 +26,14 @@ NAMES = {
     "mixture": "mixture of independent columns",
     "rat_spn": "random tensorised circuit",
 }
-MUS = (0.1, 0.0, 1.0)
+MUS = (0.1, 0.0, 0.3, 1.0)
 """In the order in which they are tried."""
+PSEUDOCOUNTS = (0.3, 0.1, 0.03, 0.01)
+"""Of each unit of an input that has categories; tried as long as each is better than the one before."""
 FLOORS = (1e-2, 1e-3, 1e-4)
 """Of the variance of a Gaussian input, where columns have variance 1; tried as long as each is better than the one before."""
-PSEUDOCOUNT = 0.3
+FEW_ROWS, TOO_MANY = 2000, 48
+"""Rows below which hidden trees are tried with that many latents; the penalty holds them back."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Plan:
     structure: str
     n_latents: int = 1
     mu: float | str = 0.0
+    pseudocount: float = PSEUDOCOUNTS[0]
     floor: float = FLOORS[0]
     title: str = ""
     """What to call it, if the above says less than there is to say."""
@@ -77,8 +84,9 @@ class Plan:
         if not self.is_learnt:
             return NAMES[self.structure]
         mu = self.mu if isinstance(self.mu, str) else f"{self.mu:g}"
+        counts = "" if self.pseudocount == PSEUDOCOUNTS[0] else f", pseudocount {self.pseudocount:g}"
         floor = "" if self.floor == FLOORS[0] else f", variances from {self.floor:g}"
-        return f"{NAMES[self.structure]}, {self.n_latents} latents, μ = {mu}{floor}"
+        return f"{NAMES[self.structure]}, {self.n_latents} latents, μ = {mu}{counts}{floor}"
 
 
 class Plans:
@@ -86,29 +94,41 @@ class Plans:
 
     def __init__(self, families: Sequence[Family], n_rows: int, options: Options) -> None:
         mu = MUS[0] if options.mu is None else options.mu
+        counts = PSEUDOCOUNTS[0] if options.pseudocount is None else options.pseudocount
         self.first = [
-            Plan(structure, size, mu if structure in LATENTS else 0.0)
+            Plan(structure, size, mu if structure in LATENTS else 0.0, counts)
             for structure in _structures(families, options.structure)
             for size in _sizes(structure, n_rows, options.n_latents)
         ]
+        tables = [isinstance(family, Bernoulli | Categorical) for family in families]
+        is_open = options.n_latents is None and options.mu is None and options.pseudocount is None
+        if is_open and all(tables) and n_rows < FEW_ROWS and any(plan.structure == "hclt" for plan in self.first):
+            self.first.append(Plan("hclt", TOO_MANY, 0.3, PSEUDOCOUNTS[-1]))
         is_learnt = any(plan.is_learnt for plan in self.first)
-        self.mus = MUS[1:] if is_learnt and options.mu is None else ()
-        self.floors = FLOORS[1:] if is_learnt and any(isinstance(family, Gaussian) for family in families) else ()
-        self.most = len(self.first) + len(self.mus) + len(self.floors)
+        self.mus = MUS if is_learnt and options.mu is None else ()
+        self.stages: list[tuple[str, Sequence[float]]] = []
+        # Gradient learning has no pseudocounts.
+        if is_learnt and any(tables) and options.pseudocount is None and options.method == "em":
+            self.stages.append(("pseudocount", PSEUDOCOUNTS))
+        if is_learnt and any(isinstance(family, Gaussian) for family in families):
+            self.stages.append(("floor", FLOORS))
+        self.most = len(self.first) + max(len(self.mus) - 1, 0) + sum(len(values) - 1 for _, values in self.stages)
 
     def __call__(self, best: Callable[[], Plan]) -> Iterator[Plan]:
         """One after another; `best` tells which one of those that are learnt has done best so far."""
         yield from self.first
         if self.mus:
             base = best()
-            yield from (replace(base, mu=mu) for mu in self.mus)
-        before = FLOORS[0]
-        for floor in self.floors:
+            yield from (replace(base, mu=mu) for mu in self.mus if mu != base.mu)
+        for name, values in self.stages:
             base = best()
-            if base.floor != before:
-                return
-            yield replace(base, floor=floor)
-            before = floor
+            rest = [value for value in values if value < getattr(base, name)]
+            for value in rest:
+                changed: dict[str, Any] = {name: value}
+                plan = replace(base, **changed)
+                yield plan
+                if best() != plan:
+                    break
 
 
 def _structures(families: Sequence[Family], asked: str) -> tuple[str, ...]:

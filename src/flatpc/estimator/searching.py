@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.families import Bernoulli, Categorical, Family
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice
-from flatpc.estimator.plans import PSEUDOCOUNT, Options, Plan
+from flatpc.estimator.plans import Options, Plan
 from flatpc.estimator.trying import Candidate
 from flatpc.learning.history import History
 
@@ -32,8 +31,7 @@ def search(
 
     if not all(isinstance(family, Bernoulli | Categorical) for family in families):
         raise OptionError("search='thorough' is for tables of binary and categorical columns; leave it out for others.")
-    told = replace(options, pseudocount=None) if options.pseudocount == PSEUDOCOUNT else options
-    if told != Options(seed=options.seed, time_budget=options.time_budget):
+    if options != Options(seed=options.seed, time_budget=options.time_budget):
         raise OptionError(
             "search='thorough' decides on structure, n_latents, mu and all else but time_budget and random_state itself; leave "
             "them out."

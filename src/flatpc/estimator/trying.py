@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flatpc import structures
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.families import Family, Gaussian
-from flatpc.estimator.plans import PSEUDOCOUNT, Options, Plan
+from flatpc.estimator.plans import Options, Plan
 from flatpc.estimator.starting import start_at_clusters
 from flatpc.learning.fitting import fit
 from flatpc.learning.history import History, Row
@@ -65,7 +65,7 @@ def attempt(
         # A candidate that goes astray is not chosen, and that is all there is to say of it.
         warnings.simplefilter("ignore", LearningWarning)
         result = fit(
-            circuit, rows, valid=valid, method=options.method, epochs=options.epochs, **_steps(options, len(rows)),
+            circuit, rows, valid=valid, method=options.method, epochs=options.epochs, **_steps(plan, options, len(rows)),
             sharpness=None if plan.mu == 0 else Sharpness(mu=plan.mu), seed=options.seed, missing="marginalize",
             early_stopping=options.patience if valid is not None and options.patience else None, time_budget=seconds,
             callbacks=() if watch is None else [lambda row, _: watch(row)], progress=False,
@@ -83,7 +83,7 @@ def nll(circuit: Circuit, rows: Array | None) -> float:
     return float(found)
 
 
-def _steps(options: Options, n_rows: int) -> dict[str, Any]:
+def _steps(plan: Plan, options: Options, n_rows: int) -> dict[str, Any]:
     """Few rows: all of them at every step of EM, which then climbs with each; else batches and smaller steps."""
     if options.method != "em":
         given = {} if options.pseudocount is None else {"input_pseudocount": options.pseudocount}
@@ -92,12 +92,8 @@ def _steps(options: Options, n_rows: int) -> dict[str, Any]:
     return {
         "batch_size": None if full else options.batch_size or FULL_BATCH // 2,
         "step_size": options.step_size or (1.0 if full else 0.3),
-        "input_pseudocount": _pseudocount(options),
+        "input_pseudocount": plan.pseudocount,
     }
-
-
-def _pseudocount(options: Options) -> float:
-    return PSEUDOCOUNT if options.pseudocount is None else options.pseudocount
 
 
 def _build(plan: Plan, rows: Array, families: Sequence[Family], options: Options) -> Circuit:
@@ -116,4 +112,4 @@ def _build(plan: Plan, rows: Array, families: Sequence[Family], options: Options
         made = structures.hclt(rows, size, family=families, seed=seed)
     else:
         made = structures.rat_spn(n, depth=0, n_repetitions=1, n_sums=size, n_inputs=size, family=families, seed=seed)
-    return start_at_clusters(made, rows, seed, _pseudocount(options))
+    return start_at_clusters(made, rows, seed, plan.pseudocount)
