@@ -40,6 +40,14 @@ def test_it_shows_columns_candidates_and_numbers(desk: Path, tmp_path: Path) -> 
     assert names(tmp_path) == {"model"}
 
 
+def test_what_was_chosen_is_shown_however_late_it_was_tried(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flatpc.cli.training.SHOWN", 1)
+    answer = run("fit", desk / "people.csv", "-o", tmp_path / "model", "--latents", 3, "--epochs", 3)
+    assert "(chosen)" in answer.out
+    assert "independent columns  " in answer.out
+    assert answer.out.count("latents, μ") == 1
+
+
 def test_the_file_speaks_of_columns_and_loads_as_a_circuit(desk: Path) -> None:
     model = load_model(desk / "people.model")
     assert model.columns.kinds == {

@@ -23,8 +23,8 @@ from flatpc.estimator.plans import Options
 
 Array = NDArray[np.float64]
 
-SHOWN = 10
-"""Candidates that are shown, at the most."""
+SHOWN = 14
+"""Candidates that are shown, at the most, beside what was chosen."""
 COLUMNS = 40
 """Columns that are shown one by one, at the most."""
 
@@ -154,7 +154,9 @@ class Run:
         """The same for people."""
         if len(self.choice.candidates) > 1:
             tried = []
-            for candidate in self.choice.candidates[:SHOWN]:
+            for place, candidate in enumerate(self.choice.candidates):
+                if place >= SHOWN and not candidate.weight:
+                    continue
                 epochs = str(candidate.epochs) if candidate.epochs else "counted"
                 share = candidate.weight
                 mark = "" if not share else " (chosen)" if share == 1 else f" (weight {share:.2f})"
