@@ -182,6 +182,14 @@ def test_few_rows_of_categories_are_tried_with_too_many_latents():
     assert [plan.mu for plan in after if plan.n_latents == 48] == [0.3, 0.1, 0.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(5, [2]), (60, [8]), (100, [8, 25]), (200, [8, 32]), (400, [8, 32, 100]), (9999, [8, 32, 128])]
+)
+def test_sizes_suit_the_rows(n, sizes):
+    """Never more than a quarter of them, and each at least twice the one before."""
+    assert [plan.n_latents for plan in Plans([fp.Gaussian()] * 2, n, Options("mixture")).first] == sizes
+
+
 def test_floors_of_the_variance_fall_while_that_helps():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, 400) + 0.01 * rng.standard_normal(400)  # four spikes a hundredth wide

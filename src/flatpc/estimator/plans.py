@@ -16,8 +16,8 @@ from typing import Any
 from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
 from flatpc.errors import OptionError
 
-LATENTS = {"hclt": (4, 16), "mixture": (8, 32), "rat_spn": (8, 16)}
-"""Sizes tried unless one is given: few and more, never more than a quarter of the rows."""
+LATENTS = {"hclt": (4, 16), "mixture": (8, 32, 128), "rat_spn": (8, 16)}
+"""Sizes tried unless one is given, from few to many, never more than a quarter of the rows."""
 STRUCTURES = ("factorized", "chow_liu", *LATENTS)
 NAMES = {
     "factorized": "independent columns",
@@ -154,7 +154,10 @@ def _sizes(structure: str, n_rows: int, asked: int | None) -> list[int]:
         return [1]
     if asked is not None:
         return [asked]
-    few, more = LATENTS[structure]
     most = max(n_rows // 4, 2)
-    # A second size that is hardly another one is not worth a fit.
-    return [min(few, most), min(more, most)] if most >= 2 * few else [min(few, most)]
+    out: list[int] = []
+    for size in LATENTS[structure]:
+        # A size that is hardly another one is not worth a fit.
+        if not out or min(size, most) >= 2 * out[-1]:
+            out.append(min(size, most))
+    return out
