@@ -211,6 +211,16 @@ def test_progress_is_that_of_the_work_or_of_the_time(budget, least):
         np.testing.assert_allclose(shares, np.arange(1, 16) / 15)
 
 
+def test_a_column_that_never_changes_has_no_say_in_the_floor():
+    """Its density grows as its variance falls, whatever the other columns need."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 2))
+    options = Options("mixture", 4, mu=0.1)
+    alone = choose(rows, [fp.Gaussian()] * 2, options)
+    beside = choose(np.column_stack([rows, np.full(400, 7.0)]), [fp.Gaussian()] * 3, options)
+    assert beside.best.plan.floor == alone.best.plan.floor == 1e-2
+
+
 def test_time_is_kept():
     choice = choose(chain(200), [fp.Bernoulli()] * 5, Options(time_budget=1e-6))
     assert len(choice.candidates) == 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flatpc import structures
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.families import Family, Gaussian
-from flatpc.estimator.plans import Options, Plan
+from flatpc.estimator.plans import FLOORS, Options, Plan
 from flatpc.estimator.starting import start_at_clusters
 from flatpc.learning.fitting import fit
 from flatpc.learning.history import History, Row
@@ -57,8 +57,7 @@ def attempt(
     watch: Callable[[Row], None] | None = None,
 ) -> Candidate:  # fmt: skip
     """Learn one plan from the rows, for so many seconds at the most; Ctrl-C ends it with what it has learnt so far."""
-    mine = [Gaussian(plan.floor) if isinstance(family, Gaussian) else family for family in families]
-    circuit = _build(plan, rows, mine, options)
+    circuit = _build(plan, rows, _with_floors(families, rows, plan.floor), options)
     if not plan.is_learnt:
         return Candidate(plan, nll(circuit, valid), circuit, History(), 0)
     with warnings.catch_warnings():
@@ -75,6 +74,16 @@ def attempt(
             plan, nll(result.circuit, valid), result.circuit, result.history, len(result.history), 0.0, result.stopped
         )
     return Candidate(plan, result.best_nll, result.best_circuit, result.history, result.best_epoch, 0.0, result.stopped)
+
+
+def _with_floors(families: Sequence[Family], rows: Array, floor: float) -> list[Family]:
+    """Gaussians with the plan's floor; a column that never changes would be the likelier the lower it is, and has its own."""
+    out = []
+    for family, column in zip(families, rows.T, strict=True):
+        known = column[~np.isnan(column)]
+        varies = len(known) > 0 and bool((known != known[0]).any())
+        out.append(Gaussian(floor if varies else FLOORS[0]) if isinstance(family, Gaussian) else family)
+    return out
 
 
 def nll(circuit: Circuit, rows: Array | None) -> float:
