@@ -1,12 +1,14 @@
 """The parts of the estimator: units, starting points, and the choice."""
 
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
+from flatpc.estimator import choosing
 from flatpc.estimator.choosing import FEW, N_SPLITS, choose, held_back
 from flatpc.estimator.plans import Options, Plan, Plans
 from flatpc.estimator.scaling import Scaling, in_users_units
@@ -219,6 +221,18 @@ def test_a_column_that_never_changes_has_no_say_in_the_floor():
     alone = choose(rows, [fp.Gaussian()] * 2, options)
     beside = choose(np.column_stack([rows, np.full(400, 7.0)]), [fp.Gaussian()] * 3, options)
     assert beside.best.plan.floor == alone.best.plan.floor == 1e-2
+
+
+def test_a_model_that_went_astray_is_not_chosen(monkeypatch):
+    real = choosing.attempt
+
+    def attempt(plan, *rest):
+        found = real(plan, *rest)
+        return replace(found, valid_nll=np.nan) if plan.structure == "factorized" else found
+
+    monkeypatch.setattr(choosing, "attempt", attempt)
+    best = choose(chain(60), [fp.Bernoulli()] * 5, Options(epochs=5)).best
+    assert best.plan.structure != "factorized"
 
 
 def test_time_is_kept():

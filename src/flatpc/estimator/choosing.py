@@ -116,7 +116,7 @@ class _Search:
         return self._choice(cut_short)
 
     def _best_learnt(self) -> Plan:
-        return min((c for c in self.candidates if c.plan.is_learnt), key=lambda c: c.valid_nll).plan
+        return min((c for c in self.candidates if c.plan.is_learnt), key=lambda c: c.loss).plan
 
     def _judge(self, plan: Plan) -> tuple[Candidate, bool]:
         """How a plan does on all splits, and whether it got to the last of them."""
@@ -129,7 +129,7 @@ class _Search:
         return Candidate.over(tries), len(tries) == len(self.splits)
 
     def _choice(self, cut_short: str) -> Choice:
-        best = min(self.candidates, key=lambda candidate: candidate.valid_nll)
+        best = min(self.candidates, key=lambda candidate: candidate.loss)
         circuit, refitted = best.circuit, False
         # The adaptive penalty looks at validation rows as it goes; without them there is none.
         if not self.given and cut_short != "interrupted" and best.plan.mu != "adaptive":

@@ -43,6 +43,11 @@ class Candidate:
     stopped: str = "counted"
     """Why learning ended, as `fp.fit` says it."""
 
+    @property
+    def loss(self) -> float:
+        """What it is judged by: the validation NLL, which a model that went astray may lack."""
+        return float("inf") if np.isnan(self.valid_nll) else self.valid_nll
+
     @staticmethod
     def over(splits: Sequence[Candidate]) -> Candidate:
         """One for several splits: their mean NLL, their median number of epochs, and the circuit of the first."""
