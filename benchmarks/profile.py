@@ -125,7 +125,7 @@ def _phases(evaluator: Evaluator, evidence: Evidence, steps: int) -> tuple[np.nd
         plan = evidence.plan(rows)
         at = plan.batch.at
         at[:, ADJOINT], at[:, ADJOINT_ROWS] = at[:, VALUE], at[:, ROWS]
-        up = items.upward(*work._one_phase, at[:, ROWS], work._cost, 1)[1]
+        up = items.upward(work._steps, *work._one_phase, at[:, ROWS], work._cost, 1)[1]
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         down = items.downward(structure.steps, *work._one_phase, at[:, ROWS], work._cost, *n_blocks, 1)[1]
         spent = [np.zeros(len(UP), np.int64), np.zeros(len(DOWN), np.int64)]

@@ -105,7 +105,7 @@ class Evaluator:
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         rows_of = plan.batch.at[:, columns.ROWS]
         n_threads, order = self._team(rows_of)
-        work = Items(*items.upward(*order, rows_of, self._cost, n_threads))
+        work = Items(*items.upward(self._steps, *order, rows_of, self._cost, n_threads))
         run(
             passes.forward, n_threads,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,

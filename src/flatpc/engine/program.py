@@ -66,7 +66,7 @@ class Program:
     task: Ints
     """Steps in the order of evaluation, inlined products left out."""
     depth_first: Ints
-    """The same steps, each shortly after what it needs: the order for one thread, in which values are still in cache."""
+    """The same steps by number, each shortly after what it needs: the order for one thread, in which values are still in cache."""
     step_of: Ints
     """Node index -> step."""
     scopes: tuple[tuple[int, ...], ...]
@@ -132,14 +132,15 @@ class _Compiler:
         step_of = np.empty(len(c.nodes), np.int64)
         for i in range(len(c.nodes)):
             step_of[i] = self._add_node(i, step_of, uses)
+        step_of = self._reorder()[step_of]
         weight_blocks, n_weights = self._weight_blocks(step_of)
         input_blocks, n_inputs = self._input_blocks(step_of)
         if max(n_weights, n_inputs) > LARGEST:
             raise StructureError(f"The circuit has {n_weights:,} weights; the numba engine takes up to {LARGEST:,}.")
         structure, owners, task_ptr, task = self._flat(weight_blocks, input_blocks)
-        depth_first, scopes = self._depth_first(task), tuple(self.scope_parts)
         return Program(
-            structure, owners, task_ptr, task, depth_first, step_of, scopes, weight_blocks, input_blocks, n_weights, n_inputs
+            structure, owners, task_ptr, task, np.sort(task), step_of, tuple(self.scope_parts), weight_blocks, input_blocks,
+            n_weights, n_inputs,
         )  # fmt: skip
 
     # ---- steps ----------------------------------------------------------------------------------------------------
@@ -194,6 +195,17 @@ class _Compiler:
             self.scope_parts.append(parts)
             self.scope_bits.append(bits)
         return self.scope_index[bits]
+
+    def _reorder(self) -> Ints:
+        """Number steps depth first, so that what a step needs lies near it in memory; returns old number -> new number."""
+        order = self._depth_first()
+        new = np.empty_like(order)
+        new[order] = np.arange(len(order))
+        self.kind, self.width, self.scope, self.node = (
+            [column[s] for s in order] for column in (self.kind, self.width, self.scope, self.node)
+        )
+        self.children = [tuple(int(new[c]) for c in self.children[s]) for s in order]
+        return new
 
     # ---- where parameters lie -------------------------------------------------------------------------------------
 
@@ -263,6 +275,7 @@ class _Compiler:
         for s, kind in enumerate(self.kind):
             if kind == DENSE_SUM and self.kind[self.children[s][0]] == HADAMARD:
                 steps[s, columns.INLINED] = self.children[s][0]
+        steps[:, columns.BARE] = self._bare(parents)
         structure = Structure(
             steps.astype(np.int32),
             np.array([x for xs in self.children for x in xs], np.int32),
@@ -276,6 +289,11 @@ class _Compiler:
         )
         return structure, by_block, *self._order(steps[:, columns.INLINED])
 
+    def _bare(self, parents: list[list[tuple[int, int]]]) -> list[bool]:
+        """Which steps are scalar and used by nothing but scalar sums and products; the root is asked for its scales."""
+        scalar = [k == 1 and kind in (TABLE_INPUT, HADAMARD, SCALAR_SUM) for k, kind in zip(self.width, self.kind, strict=True)]
+        return [scalar[s] and bool(above) and all(scalar[p] for p, _ in above) for s, above in enumerate(parents)]
+
     def _order(self, inlined: Ints) -> tuple[Ints, Ints]:
         level = np.zeros(len(self.kind), np.int64)
         for s, children in enumerate(self.children):
@@ -288,11 +306,9 @@ class _Compiler:
         task = task[np.argsort(level[task], kind="stable")]
         return _pointers(np.bincount(level[task])), task
 
-    def _depth_first(self, task: Ints) -> Ints:
-        """Steps in the order in which a walk from the root leaves them; steps that the root doesn't use come last."""
-        shown = np.zeros(len(self.kind), bool)
-        shown[task] = True
-        entered = np.zeros(len(self.kind), bool)
+    def _depth_first(self) -> Ints:
+        """Steps in the order in which a walk from the root leaves them; those that the root doesn't use just before the root."""
+        entered, left = np.zeros(len(self.kind), bool), np.zeros(len(self.kind), bool)
         order: list[int] = []
         for root in (len(self.kind) - 1, *range(len(self.kind))):
             stack = [] if entered[root] else [root]
@@ -300,13 +316,14 @@ class _Compiler:
                 s = stack[-1]
                 if entered[s]:
                     stack.pop()
-                    if shown[s]:
-                        shown[s] = False
+                    if not left[s]:
+                        left[s] = True
                         order.append(s)
                     continue
                 entered[s] = True
                 stack.extend(c for c in reversed(self.children[s]) if not entered[c])
-        return np.array(order, np.int64)
+        order.remove(len(self.kind) - 1)
+        return np.array([*order, len(self.kind) - 1], np.int64)
 
 
 def _pointers(counts: list[int] | Ints) -> Ints:

@@ -27,7 +27,6 @@ from flatpc.engine._kernels.columns import (
     MIXTURE,
     PARENT,
     PARENT_END,
-    ROW,
     SCOPE,
     STRIDE,
     VALUE,
@@ -36,7 +35,7 @@ from flatpc.engine._kernels.columns import (
 )
 from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, multiply
-from flatpc.engine._kernels.items import view
+from flatpc.engine._kernels.items import scale_of, view
 
 
 @inner(fastmath=FAST)
@@ -140,7 +139,7 @@ def _from_kronecker(P, B, marks, V, E, A, VT, AT, shared, second, s, p, position
         r = rs if shared else i
         if r < lo or r >= hi:
             continue
-        shift = E[B.at[s, ROW] + rs] + E[B.at[other, ROW] + ro] - E[B.at[p, ROW] + np.int64(where_whole[b])]
+        shift = scale_of(E, B, s, rs) + scale_of(E, B, other, ro) - scale_of(E, B, p, np.int64(where_whole[b]))
         factor = A.dtype.type(power(shift))
         to, source = B.at[s, ADJOINT] + r * P.steps[s, STRIDE], B.at[p, ADJOINT] + i * P.steps[p, STRIDE]
         vo = B.at[other, VALUE] + ro * P.steps[other, STRIDE]

@@ -12,8 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, ROW, SCOPE, STRIDE
+from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, SCOPE, STRIDE
 from flatpc.engine._kernels.compiling import inner
+from flatpc.engine._kernels.items import scale_of
 
 COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
 """Marks of a step: its own parameters count; they move in some direction; neither they nor any below do, so that tangents of
@@ -53,7 +54,7 @@ def value_row(P, B, s, b):
 @inner
 def scale(E, B, P, s, b):
     """Step s's E at row b of the batch."""
-    return E[B.at[s, ROW] + value_row(P, B, s, b)]
+    return scale_of(E, B, s, value_row(P, B, s, b))
 
 
 @inner

@@ -30,6 +30,7 @@ from flatpc.engine._kernels.columns import (
     PARENT_END,
     ROW,
     SCALAR_SUM,
+    SCALED,
     SCOPE,
     STRIDE,
     VALUE,
@@ -39,7 +40,7 @@ from flatpc.engine._kernels.columns import (
 from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_outer, multiply
 from flatpc.engine._kernels.fused import UNITS, fits, new_weights
-from flatpc.engine._kernels.items import UNITS_PER_ITEM, view
+from flatpc.engine._kernels.items import UNITS_PER_ITEM, scale_of, view
 from flatpc.engine._kernels.rows import (
     add_quotient,
     add_row,
@@ -79,7 +80,9 @@ def value_row(P, B, s, a, shared):
 @inner
 def factor_of(E, B, P, c, s, r):
     """2^(E_c - E_s): a child's scale in units of its parent's."""
-    shift = E[B.at[c, ROW] + r] - E[B.at[s, ROW] + r]
+    if not B.at[c, SCALED] and not B.at[s, SCALED]:
+        return 1.0
+    shift = scale_of(E, B, c, r) - scale_of(E, B, s, r)
     return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
 
 
@@ -137,7 +140,7 @@ def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
         if r < lo or r >= hi:
             continue
         rp = value_row(P, B, p, i, shared)
-        shift = E[B.at[s, ROW] + rs] + E[B.at[other, ROW] + ro] - E[B.at[p, ROW] + rp]
+        shift = scale_of(E, B, s, rs) + scale_of(E, B, other, ro) - scale_of(E, B, p, rp)
         factor = A.dtype.type(math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0))))
         source = B.at[p, ADJOINT] + i * P.steps[p, STRIDE]
         value = B.at[other, VALUE] + ro * P.steps[other, STRIDE]
@@ -199,8 +202,10 @@ def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
 
 
 @inner
-def _unscaled(E, at, n):
-    high, low = extremes(E, at, n)
+def _unscaled(E, B, s, lo, n):
+    if not B.at[s, SCALED]:
+        return True
+    high, low = extremes(E, B.at[s, ROW] + lo, n)
     return high == 0 and low == 0
 
 
@@ -245,8 +250,8 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
         elif (
             P.steps[p, KIND] == SCALAR_SUM
             and shared
-            and _unscaled(E, B.at[s, ROW] + lo, hi - lo)
-            and _unscaled(E, B.at[p, ROW] + lo, hi - lo)
+            and _unscaled(E, B, s, lo, hi - lo)
+            and _unscaled(E, B, p, lo, hi - lo)
         ):
             _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
         else:

@@ -28,8 +28,9 @@ GAUSSIAN, BINOMIAL, POISSON = range(3)
     FORMULA,  # GAUSSIAN, BINOMIAL or POISSON
     INLINED,  # the product that a dense sum computes itself, or -1
     ALONE,  # 1 for a dense sum that shares its weights with nobody
+    BARE,  # 1 for a scalar step that only scalar sums and products use: no scales are written unless one is needed
     N_COLUMNS,
-) = range(16)
+) = range(17)
 
 VALUE, ROW, ROWS, ADJOINT, ADJOINT_ROWS, SCALED, N_PLACES = range(7)
 
@@ -59,4 +60,4 @@ class Batch(NamedTuple):
     """`[2, S, B]`: `share[0, s, b]` is the number of row b's sub-row in scope s, `share[1, s, u]` a row that has sub-row u."""
     at: NDArray[np.int32]
     """`[steps, N_PLACES]`: where a step's values and per-row numbers start, its number of sub-rows; the same for
-    adjoints; and whether some of its values may have a scale other than one."""
+    adjoints; and whether its scales and losses are written: where not, they are 0 and -inf."""

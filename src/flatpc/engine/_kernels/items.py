@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 
 from flatpc.engine._kernels.columns import (
     ALONE,
-    HADAMARD,
-    KIND,
+    BARE,
     ROW,
     ROWS,
-    SCALAR_SUM,
     SCALED,
     SCOPE,
     STRIDE,
-    TABLE_INPUT,
     VALUE,
     WIDTH,
 )
@@ -41,8 +38,8 @@ class Items(NamedTuple):
 
 
 @njit(cache=True, boundscheck=False)
-def upward(task_ptr, task, rows_of, cost_of, n_threads):
-    """Every task cut into ranges of rows, level by level."""
+def upward(steps, task_ptr, task, rows_of, cost_of, n_threads):
+    """Every task cut into ranges of rows, level by level; scalar steps, of which there are many if any, stay whole."""
     total = 0
     for i in range(len(task)):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
@@ -55,9 +52,10 @@ def upward(task_ptr, task, rows_of, cost_of, n_threads):
         load[:] = 0
         for i in range(task_ptr[level], task_ptr[level + 1]):
             s = np.int64(task[i])
-            n = _cut(item, n, EVALUATE, s, np.int64(rows_of[s]), ROWS_PER_ITEM, cost_of[s], load)
+            rows = np.int64(rows_of[s])
+            n = _cut(item, n, EVALUATE, s, rows, rows if steps[s, WIDTH] == 1 else ROWS_PER_ITEM, cost_of[s], load)
         ptr[level + 1] = n
-    return ptr, item
+    return ptr, item[:n]
 
 
 @njit(cache=True, boundscheck=False)
@@ -134,7 +132,7 @@ def places(steps, count, at):
         if steps[s, STRIDE] >= LANES:
             value += -value % LANES  # whole vectors don't straddle cache lines
         at[s, VALUE], at[s, ROW], at[s, ROWS] = value, row, rows
-        at[s, SCALED] = steps[s, WIDTH] > 1 or steps[s, KIND] not in (TABLE_INPUT, HADAMARD, SCALAR_SUM)
+        at[s, SCALED] = not steps[s, BARE]
         value += rows * steps[s, STRIDE]
         row += rows
     return value, row
@@ -145,6 +143,12 @@ def view(V, B, P, s):
     """A step's values, [rows, stride]."""
     start, rows, stride = B.at[s, VALUE], B.at[s, ROWS], P.steps[s, STRIDE]
     return V[start : start + rows * stride].reshape(rows, stride)
+
+
+@inner
+def scale_of(E, B, s, r):
+    """E of a step's sub-row r, also where it was not written."""
+    return E[B.at[s, ROW] + r] if B.at[s, SCALED] else 0.0
 
 
 @inner

@@ -22,6 +22,7 @@ from flatpc.engine._kernels.columns import (
     TABLE_INPUT,
     WIDTH,
 )
+from flatpc.engine._kernels.gathers import new_index
 from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHT_BLOCK, WEIGHTS
 from flatpc.engine._kernels.scalars import evaluate_scalars
 from flatpc.engine._kernels.threads import meet
@@ -50,11 +51,12 @@ class Owners(NamedTuple):
 @njit(cache=True, nogil=True, boundscheck=False)
 def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
     """Fill V, E and L for every step of the batch."""
+    index = new_index(len(B.rows))
     for phase in range(len(items.ptr) - 1):
         first, last = items.ptr[phase], items.ptr[phase + 1]
         i = first - 1
         while i + 1 < last:
-            i = evaluate_scalars(P, B, W, V, E, L, items.item, i + 1, last, t)
+            i = evaluate_scalars(P, B, W, T, V, E, L, index, items.item, i + 1, last, t)
             if i >= last:
                 break
             s, lo, hi = items.item[i, 1], items.item[i, 2], items.item[i, 3]

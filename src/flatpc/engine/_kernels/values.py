@@ -114,8 +114,6 @@ def evaluate_table(P, B, T, V, E, L, s, lo, hi):
                         lost = float(drop)
         for j in range(k, stride):
             V[to + j] = 0
-        if e != 0:
-            B.at[s, SCALED] = 1
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost
 
@@ -255,6 +253,16 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
 
 
 @inner
+def _write_scales(P, B, E, L, s):
+    """Write scales and losses of the children of a scalar step where they are not. Several threads may write the same."""
+    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+        c = P.child[q]
+        if not B.at[c, SCALED]:
+            fill_row(E, B.at[c, ROW], 0.0, B.at[c, ROWS])
+            fill_row(L, B.at[c, ROW], -np.inf, B.at[c, ROWS])
+
+
+@inner
 def _gather_scalars(P, B, V, E, L, s, c, lo, hi, first):
     """Multiply a child into scalar rows lo:hi of step s, sub-row by sub-row."""
     base, base_row, at, at_row = B.at[s, VALUE], B.at[s, ROW], B.at[c, VALUE], B.at[c, ROW]
@@ -275,6 +283,7 @@ def evaluate_hadamard_scalar(P, B, V, E, L, s, lo, hi):
     """The same for width 1, many rows in one loop; nothing can be dropped, since a scalar is its own largest entry."""
     base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
     small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
+    _write_scales(P, B, E, L, s)
     fill_row(L, base_row, -np.inf, n)
     whole = B.at[s, ROWS] == len(B.rows)
     first = P.steps[s, CHILD]
@@ -448,6 +457,7 @@ def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
     base, base_row, n = B.at[s, VALUE] + lo, B.at[s, ROW] + lo, hi - lo
     small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
     first = P.steps[s, CHILD]
+    _write_scales(P, B, E, L, s)
     fill_row(V, base, V.dtype.type(0), n)
     plain = True
     for q in range(first, P.steps[s, CHILD_END]):
