@@ -66,7 +66,7 @@ class Program:
     task: Ints
     """Steps in the order of evaluation, inlined products left out."""
     depth_first: Ints
-    """The same steps by number, each shortly after what it needs: the order for one thread, in which values are still in cache."""
+    """The same steps by number, each shortly after what it needs: the order for one thread, with values still in cache."""
     step_of: Ints
     """Node index -> step."""
     scopes: tuple[tuple[int, ...], ...]
@@ -290,9 +290,9 @@ class _Compiler:
         return structure, by_block, *self._order(steps[:, columns.INLINED])
 
     def _bare(self, parents: list[list[tuple[int, int]]]) -> list[bool]:
-        """Which steps are scalar and used by nothing but scalar sums and products; the root is asked for its scales."""
+        """Which steps are scalar and used by nothing but scalar sums and products, the root's user being the caller."""
         scalar = [k == 1 and kind in (TABLE_INPUT, HADAMARD, SCALAR_SUM) for k, kind in zip(self.width, self.kind, strict=True)]
-        return [scalar[s] and bool(above) and all(scalar[p] for p, _ in above) for s, above in enumerate(parents)]
+        return [*(scalar[s] and all(scalar[p] for p, _ in above) for s, above in enumerate(parents[:-1])), False]
 
     def _order(self, inlined: Ints) -> tuple[Ints, Ints]:
         level = np.zeros(len(self.kind), np.int64)

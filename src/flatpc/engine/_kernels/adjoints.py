@@ -77,11 +77,9 @@ def value_row(P, B, s, a, shared):
     return a if shared else np.int64(B.share[0, P.steps[s, SCOPE], a])
 
 
-@inner
+@inner(forceinline=True)
 def factor_of(E, B, P, c, s, r):
     """2^(E_c - E_s): a child's scale in units of its parent's."""
-    if not B.at[c, SCALED] and not B.at[s, SCALED]:
-        return 1.0
     shift = scale_of(E, B, c, r) - scale_of(E, B, s, r)
     return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
 
@@ -201,7 +199,7 @@ def _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi):
         add_scaled_row(A, to, A, source, weight, n)
 
 
-@inner
+@inner(forceinline=True)
 def _unscaled(E, B, s, lo, n):
     if not B.at[s, SCALED]:
         return True
@@ -247,12 +245,7 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
             _from_hadamard(P, B, V, A, shared, s, p, lo, hi)
         elif P.steps[p, KIND] == KRONECKER:
             _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi)
-        elif (
-            P.steps[p, KIND] == SCALAR_SUM
-            and shared
-            and _unscaled(E, B, s, lo, hi - lo)
-            and _unscaled(E, B, p, lo, hi - lo)
-        ):
+        elif P.steps[p, KIND] == SCALAR_SUM and shared and _unscaled(E, B, s, lo, hi - lo) and _unscaled(E, B, p, lo, hi - lo):
             _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
         else:
             _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi)

@@ -17,6 +17,7 @@ from flatpc.engine._kernels.columns import (
     KIND,
     ROW,
     SCALAR_SUM,
+    SCALED,
     SCOPE,
     STRIDE,
     TABLE,
@@ -100,8 +101,9 @@ def add_gradient(P, B, V, E, A, FL, s):
         c = P.child[q]
         at = P.steps[s, WEIGHT] + (q - P.steps[s, CHILD]) * (1 if P.steps[s, KIND] == SCALAR_SUM else P.steps[s, STRIDE])
         v = view(V, B, P, c)
+        plain = not B.at[c, SCALED] and not B.at[s, SCALED]
         for u in range(g.shape[0]):
-            factor = factor_of(E, B, P, c, s, u)
+            factor = 1.0 if plain else factor_of(E, B, P, c, s, u)
             for j in range(k):
                 # An edge of weight zero may have a gradient beyond all bounds; its flow is zero all the same.
                 FL[at + j] += min(factor * v[u, j] * g[u, j], _LARGEST)

@@ -79,7 +79,8 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
         load[:] = 0
         for i in range(task_ptr[level + 1] - 1, task_ptr[level] - 1, -1):
             s = np.int64(task[i])
-            n = _cut(item, n, DESCEND, s, np.int64(rows_of[s]), ROWS_PER_ITEM, cost_of[s], load)
+            rows = np.int64(rows_of[s])
+            n = _cut(item, n, DESCEND, s, rows, rows if steps[s, WIDTH] == 1 else ROWS_PER_ITEM, cost_of[s], load)
             if n_threads == 1:
                 n = _cut_weights(item, n, steps, s, rows_of, cost_of, load)
         ptr[phase + 1] = n
@@ -97,7 +98,7 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
     return ptr, item
 
 
-@inner
+@inner(forceinline=True)
 def _cut_weights(item, n, steps, s, rows_of, cost_of, load):
     """The weights of a sum with many rows, a few units at a time."""
     if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
@@ -106,7 +107,7 @@ def _cut_weights(item, n, steps, s, rows_of, cost_of, load):
     return n
 
 
-@inner
+@inner(forceinline=True)
 def _cut(item, n, what, step, size, most, cost, load):
     """Append the ranges of 0:size, each to the thread with the least work so far; callers pass int64, to compile it once."""
     start = 0
@@ -125,8 +126,8 @@ def _cut(item, n, what, step, size, most, cost, load):
 
 @njit(cache=True, boundscheck=False)
 def places(steps, count, at):
-    """Fill the places of values and per-row numbers; returns how many of each there are."""
-    value, row = 0, 0
+    """Fill the places of values and per-row numbers; returns how many of each there are. Row 0 belongs to nobody: `scale_of`."""
+    value, row = 0, 1
     for s in range(len(steps)):
         rows = count[steps[s, SCOPE]]
         if steps[s, STRIDE] >= LANES:
@@ -145,10 +146,13 @@ def view(V, B, P, s):
     return V[start : start + rows * stride].reshape(rows, stride)
 
 
-@inner
+@inner(forceinline=True)
 def scale_of(E, B, s, r):
-    """E of a step's sub-row r, also where it was not written."""
-    return E[B.at[s, ROW] + r] if B.at[s, SCALED] else 0.0
+    """E of a step's sub-row r, also where it was not written: E[0] is a zero that belongs to nobody.
+
+    With a branch in its place, numba would count references to B row by row, which takes longer than all the rest.
+    """
+    return E[(B.at[s, ROW] + r) * B.at[s, SCALED]]
 
 
 @inner

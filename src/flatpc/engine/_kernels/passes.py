@@ -11,6 +11,7 @@ from flatpc.engine._kernels.collect import add_gradient, add_statistics
 from flatpc.engine._kernels.columns import (
     ADJOINT_ROWS,
     ALONE,
+    BARE,
     DENSE_SUM,
     FORMULA_INPUT,
     HADAMARD,
@@ -19,11 +20,13 @@ from flatpc.engine._kernels.columns import (
     KIND,
     KRONECKER,
     SCALAR_SUM,
+    SCALED,
     TABLE_INPUT,
     WIDTH,
 )
 from flatpc.engine._kernels.gathers import new_index
 from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHT_BLOCK, WEIGHTS
+from flatpc.engine._kernels.scalar_adjoints import collect_scalars, descend_scalars
 from flatpc.engine._kernels.scalars import evaluate_scalars
 from flatpc.engine._kernels.threads import meet
 from flatpc.engine._kernels.values import (
@@ -91,15 +94,28 @@ def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
 @njit(cache=True, nogil=True, boundscheck=False)
 def backward(P, B, items, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST, rule, t, n_threads, barrier):
     """Fill A, and unless mode is ADJOINTS deal with weights and inputs as well."""
+    index = new_index(len(B.rows))
     for phase in range(len(items.ptr) - 1):
         first, last = items.ptr[phase], items.ptr[phase + 1]
         if first == last:
             continue
-        for i in range(first, last):
+        i = first - 1
+        while i + 1 < last:
+            i += 1
             if items.item[i, 4] != t:
                 continue
             what, s, lo, hi = items.item[i, 0], items.item[i, 1], items.item[i, 2], items.item[i, 3]
             if mode == ADJOINTS and what != DESCEND:
+                continue
+            run = i
+            if what == DESCEND and shared and P.steps[s, BARE] and not B.at[s, SCALED]:
+                run = descend_scalars(P, B, W, V, A, index, items.item, i, last, t)
+            elif (what == INPUT_BLOCK and P.steps[owners.input_step[owners.input_ptr[s]], WIDTH] == 1) or (
+                what == WEIGHT_BLOCK and not B.at[owners.weight_step[owners.weight_ptr[s]], SCALED]
+            ):
+                run = collect_scalars(P, B, owners, V, A, FL, ST, items.item, i, last, t)
+            if run > i:
+                i = run - 1
                 continue
             if what == DESCEND:
                 pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi)

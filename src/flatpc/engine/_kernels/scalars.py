@@ -60,12 +60,12 @@ def _product(steps, child, at, share, index, V, s, base, n):
 
 
 @inner(forceinline=True)
-def _table(steps, B, T, V, s, base, n):
+def _table(steps, X, rows, share, T, V, s, base, n):
     """Values of an input; returns the smallest that is not zero, or infinity."""
     table, variable, scope = steps[s, TABLE], steps[s, VARIABLE], steps[s, SCOPE]
     low = np.inf
     for u in range(n):
-        x = B.X[B.rows[B.share[1, scope, u]], variable]
+        x = X[rows[share[1, scope, u]], variable]
         value = 1.0 if x != x else T[table + np.int64(x)]
         V[base + u] = value
         if 0 < value < low:
@@ -79,7 +79,7 @@ def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last, t):
 
     A scalar step is one item, all of its rows.
     """
-    steps, child, at, share = P.steps, P.child, B.at, B.share
+    steps, child, at, share, X, rows = P.steps, P.child, B.at, B.share, B.X, B.rows
     small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
     while i < last:
         if item[i, 4] != t:
@@ -98,7 +98,7 @@ def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last, t):
         base = at[s, VALUE]
         low = V.dtype.type(0)
         if kind == TABLE_INPUT:
-            low = _table(steps, B, T, V, s, base, n)
+            low = _table(steps, X, rows, share, T, V, s, base, n)
         elif plain and n < _FEW:  # row by row, which for a few rows beats any vector loop
             low = V.dtype.type(np.inf)
             for u in range(n):
