@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,11 @@ def sgemm_rate(n: int = 1000) -> float:
     """Operations per second of this machine's matrix product in float32 with one thread, which BLAS must have been told."""
     a, b = np.random.default_rng(0).random((2, n, n), dtype=np.float32)
     return 2 * n**3 / best(lambda: a @ b, clock=time.thread_time)[0]
+
+
+def two_sgemms(n: int = 500) -> float:
+    """What two threads are worth on this machine: how many times the products of one they do, each its own and in float32."""
+    a, b, c, d = np.random.default_rng(0).random((4, n, n), dtype=np.float32)
+    with ThreadPoolExecutor(2) as pool:
+        one, two = best(lambda: a @ b, lambda: list(pool.map(np.matmul, (a, c), (b, d))), seconds=2.0)
+    return 2 * one / two

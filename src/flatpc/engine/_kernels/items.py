@@ -60,9 +60,10 @@ def upward(steps, task_ptr, task, rows_of, cost_of, n_threads):
 
 @njit(cache=True, boundscheck=False)
 def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_blocks, n_threads):
-    """Levels from the top, each followed by the weights of its sums with many rows; inputs and shared weights at the end.
+    """Levels from the top, each in one phase with the weights of the level before it; inputs and shared weights at the end.
 
-    One thread needs no phases: there, a sum's weights follow the sum.
+    Weights of sums with many rows are cut into small items, which even out what the threads have to do. One thread needs no
+    phases: there, a sum's weights follow the sum.
     """
     total = n_input_blocks + n_weight_blocks
     for i in range(len(task)):
@@ -71,31 +72,32 @@ def downward(steps, task_ptr, task, rows_of, cost_of, n_input_blocks, n_weight_b
         if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
     n_levels = len(task_ptr) - 1
-    ptr = np.zeros(2 * n_levels + 2, np.int64)
+    ptr = np.zeros(n_levels + 2, np.int64)
     item = np.empty((total, 5), np.int32)
     load = np.empty(n_threads, np.float64)
-    n, phase = 0, 0
-    for level in range(n_levels - 1, -1, -1):
+    n = 0
+    for phase in range(n_levels + 1):
+        level = n_levels - 1 - phase
         load[:] = 0
-        for i in range(task_ptr[level + 1] - 1, task_ptr[level] - 1, -1):
-            s = np.int64(task[i])
-            rows = np.int64(rows_of[s])
-            n = _cut(item, n, DESCEND, s, rows, rows if steps[s, WIDTH] == 1 else ROWS_PER_ITEM, cost_of[s], load)
-            if n_threads == 1:
-                n = _cut_weights(item, n, steps, s, rows_of, cost_of, load)
-        ptr[phase + 1] = n
-        if n_threads > 1:
-            load[:] = 0
-            for i in range(task_ptr[level], task_ptr[level + 1]):
+        if level >= 0:
+            for i in range(task_ptr[level + 1] - 1, task_ptr[level] - 1, -1):
+                s = np.int64(task[i])
+                rows = np.int64(rows_of[s])
+                weights_too = steps[s, ALONE] and rows <= ROWS_PER_ITEM
+                cost = 2 * cost_of[s] if weights_too else cost_of[s]
+                n = _cut(item, n, DESCEND, s, rows, rows if steps[s, WIDTH] == 1 else ROWS_PER_ITEM, cost, load)
+                if n_threads == 1:
+                    n = _cut_weights(item, n, steps, s, rows_of, cost_of, load)
+        if n_threads > 1 and phase > 0:
+            for i in range(task_ptr[level + 1], task_ptr[level + 2]):
                 n = _cut_weights(item, n, steps, np.int64(task[i]), rows_of, cost_of, load)
-        ptr[phase + 2] = n
-        phase += 2
+        ptr[phase + 1] = n
     for block in range(n_input_blocks):
         n = _cut(item, n, INPUT_BLOCK, block, 1, 1, 1.0, load)
     for block in range(n_weight_blocks):
         n = _cut(item, n, WEIGHT_BLOCK, block, 1, 1, 1.0, load)
-    ptr[phase + 1] = n
-    return ptr, item
+    ptr[n_levels + 1] = n
+    return ptr, item[:n]
 
 
 @inner(forceinline=True)
