@@ -23,10 +23,10 @@ def compile_kernels(*, single: bool = False) -> None:
     """Compile what is needed in double precision, and for training in `single` precision as well; a minute, once."""
     if not kernel_cache.found_empty:
         return
-    kernel_cache.found_empty = False
     theirs = ["curvature", "training"] if single else ["curvature"]
     with subprocess.Popen([sys.executable, "-m", "flatpc.compile_kernels", *theirs], stderr=subprocess.DEVNULL) as other:
         _engine()
+    kernel_cache.found_empty = False
     if other.returncode:
         print("flatpc: the second process failed; what it left is compiled when it is needed.", file=sys.stderr)
 
