@@ -152,3 +152,23 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     conformance.close_flows(engine.flows(circuit, X), sums, inputs, tolerance)
     for found, flow in zip(engine.unit_flows(circuit, X), units, strict=True):
         conformance.close(found, flow, tolerance)
+
+
+def test_a_weight_of_zero_keeps_its_derivative_though_its_unit_is_zero():
+    """A mixture that puts all its weight on an impossible child: its other weight still has a derivative."""
+    nodes = [
+        fp.Input(0, fp.Categorical(3)), fp.Input(0, fp.Indicator(3)), fp.Mixture((0, 1)), fp.Input(1, fp.Categorical(2)),
+        fp.Product((3, 2)), fp.Input(0, fp.Categorical(3)), fp.Product((3, 5)), fp.Sum((4, 6)),
+    ]  # fmt: skip
+    p = np.array([[0.1, 0.5, 0.4]])
+    parameters = {
+        0: {"p": p}, 1: {"value": np.array([1.0])}, 2: np.array([[0.0, 1.0]]), 3: {"p": np.array([[0.3, 0.7]])}, 5: {"p": p},
+        7: np.array([[0.6, 0.4]]),
+    }  # fmt: skip
+    circuit = fp.Circuit(nodes, parameters)
+    net = TorchCircuit(circuit)
+    found = torch.func.grad(lambda w: net.log_prob(torch.tensor([[2.0, 1.0]], dtype=torch.float64), {2: w}).sum())(
+        net.parameters[2]
+    )
+    # log(0.7 (0.6 · 0.4 w + 0.4 · 0.4)) by w, at 0
+    torch.testing.assert_close(found, torch.tensor([[0.24 / 0.16, 0.0]], dtype=torch.float64), rtol=1e-12, atol=1e-12)

@@ -77,6 +77,8 @@ class TorchCircuit:
         state = self.shared(X, self.stack(parameters, dtype), dtype)
         v, s = state.v[-1][0, :, 0], state.s[-1][0]
         unsure = self.unsure(state)
+        if torch.is_grad_enabled() and state.faint:
+            unsure = unsure | torch.stack(state.faint).any(0)
         out = _log(torch.where(unsure, torch.zeros_like(v), v), s)
         rows = unsure.nonzero().squeeze(-1)
         if len(rows) == 0:

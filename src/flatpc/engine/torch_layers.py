@@ -46,6 +46,8 @@ class State:
     e: list[Tensor] = field(default_factory=list)
     inner: dict[int, Tensor] = field(default_factory=dict)
     """What a sum or mixture multiplied with its weights, kept for the flows."""
+    faint: list[Tensor] = field(default_factory=list)
+    """`[B]`, for each product: rows in which it is 0 at a scale far from its children's, where derivatives would be lost."""
 
     @property
     def tiny(self) -> float:
@@ -94,10 +96,11 @@ def build(circuit: Circuit, group: Group, device: torch.device) -> Layer:
     return layer
 
 
-def _rescale(v: Tensor, s: Tensor, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _rescale(state: State, v: Tensor, s: Tensor, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Make the largest entry of each row 1. A row of zeros moves what it may have lost into its scale."""
     top = v.detach().amax(-1)
     dead, lossy = top == 0, e > 0
+    state.faint.append((dead & lossy).any(0))
     top = top.masked_fill(dead, 1.0)
     v = v / top[..., None] if torch.is_grad_enabled() else v.div_(top[..., None])
     wide = top.double()
@@ -181,7 +184,7 @@ class Hadamard:
             v, s, e = (torch.cat(parts) for parts in zip(*reversed(done), strict=True))
         elif len(self.takes) == 1:
             v = v.clone()
-        state.append(*_rescale(v, s, state.losses(v, e)))
+        state.append(*_rescale(state, v, s, state.losses(v, e)))
 
     def separate(self, state: State, X: Tensor, stacked: None) -> None:
         v, s = self.takes[0](state.v), self.takes[0](state.s)
@@ -218,7 +221,7 @@ class Kronecker:
         for take in self.takes[1:]:
             v = (v[..., :, None] * take(state.v)[..., None, :]).flatten(-2)
             s, e = s + take(state.s), e + take(state.e)
-        state.append(*_rescale(v, s, state.losses(v, e)))
+        state.append(*_rescale(state, v, s, state.losses(v, e)))
 
     def separate(self, state: State, X: Tensor, stacked: None) -> None:
         v, s = self.takes[0](state.v), self.takes[0](state.s)
