@@ -188,3 +188,16 @@ def _check_size(n_rows: int, n_columns: int) -> None:
         raise ShapeError("There are no rows: 0 sample(s), while a minimum of 1 is required.")
     if n_columns == 0:
         raise ShapeError(f"There are no columns: 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text can be read as a number.
+
+    >>> is_number("1e3"), is_number("north")
+    (True, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.data.raw import RawColumn
+from flatpc.data.raw import RawColumn, is_number
 from flatpc.errors import DataError, MissingValueError, OptionError
 
 Kind = Literal["binary", "categorical", "count", "continuous"]
@@ -72,7 +72,7 @@ def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
     texts = sorted(set(known))
     n, said = len(texts), f"say kinds={{{column.name!r}: 'categorical'}} if it is a variable"
     if n > MAX_CATEGORIES:
-        words = [text for text in texts if not _is_number(text)]
+        words = [text for text in texts if not is_number(text)]
         if 0 < len(words) < n / 2:
             raise DataError(
                 f"{column.label} holds numbers, but also text such as {words[0]!r}; replace that by a number, or by nothing if "
@@ -94,14 +94,6 @@ def numbers_rows(column: RawColumn) -> bool:
     (True, False)
     """
     return column.dtype == "integer" and len(column.values) >= MANY and bool((np.diff(column.values) == 1).all())
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind]:

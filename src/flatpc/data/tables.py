@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.data.raw import is_number
 from flatpc.errors import DataError, ShapeError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _read_text(file: Path) -> Table:
             separator = "\t" if ".tsv" in file.name.lower() else _separator(text.readline())
             text.seek(0)
             names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
-        has_header = not all(_is_number(name) for name in names) or _numbers_its_columns(names)
+        has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if has_header and twice is not None:
             raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
@@ -160,14 +161,6 @@ def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
     if frame.height == 0 or frame.width == 0:
         raise ShapeError(f"{file} has {frame.height} rows and {frame.width} columns; a table has at least one of each.")
     return frame
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _first_line(error: Exception) -> str:
