@@ -24,7 +24,7 @@ import numba
 _UNUSED_SECONDS = 30 * 24 * 3600
 
 found_empty = False
-"""Whether there were no kernels yet when one was first asked for; said once."""
+"""Whether there were no kernels yet when one was first asked for, in a folder that keeps them."""
 
 
 @contextmanager
@@ -34,10 +34,11 @@ def kernel_cache(*folders: Path) -> Iterator[None]:
     config: Any = numba.config
     before = config.CACHE_DIR
     folder = _cache_folder(folders)
-    if not found_empty and not any(folder.rglob("*.nbi")):
-        found_empty = True
-        print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
-    config.CACHE_DIR = str(folder if _keep(folder) else _for_this_process(folder))
+    kept = _keep(folder)
+    if not any(folder.rglob("*.nbi")):
+        found_empty |= kept
+        _announce()
+    config.CACHE_DIR = str(folder if kept else _for_this_process(folder.parent))
     try:
         yield
     finally:
@@ -59,9 +60,14 @@ def _keep(folder: Path) -> bool:
 
 
 @cache
-def _for_this_process(folder: Path) -> Path:
+def _announce() -> None:
+    print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
+
+
+@cache
+def _for_this_process(root: Path) -> Path:
     """A folder that is removed at the end."""
-    print(f"flatpc: {folder.parent} can't be written to; to keep kernels, name a folder in NUMBA_CACHE_DIR.", file=sys.stderr)
+    print(f"flatpc: {root} can't be written to; to keep kernels, name a folder in NUMBA_CACHE_DIR.", file=sys.stderr)
     temporary = tempfile.TemporaryDirectory(prefix="flatpc-")
     atexit.register(temporary.cleanup)
     return Path(temporary.name)
