@@ -134,9 +134,8 @@ def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:
             circuit, valid_nll = best.make(), best.valid_nll
         elif name in GRADIENT or name == "prune_grow":
             start = start or task.start(_hidden(len(data.train), options))
-            ways = [_adam(task, start, part, options) for part in GRADIENT.get(name, ())]
-            ways += [_pruned(task, start, part, options) for part in (() if name in GRADIENT else PRUNING)]
-            fitted = min(ways, key=lambda result: result.best_nll)
+            train, grid = (_adam, GRADIENT[name]) if name in GRADIENT else (_pruned, PRUNING)
+            fitted = min((train(task, start, part, options) for part in grid), key=lambda result: result.best_nll)
             circuit, valid_nll = fitted.best_circuit, fitted.best_nll
         else:
             plans = [Plan(name, {"smoothing": s, **({} if name == "factorized" else {"prior": "even"})}) for s in SMOOTHINGS]
@@ -171,7 +170,7 @@ def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> F
     )  # fmt: skip
 
 
-def _pruned(task: Task, start: Candidate, regularizer: PruneGrow, options: Options) -> Fit:
+def _pruned(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
     return fit(
         start.make(), task.train, valid=task.valid, epochs=options.rounds * options.epochs,
         batch_size=batch_size(len(task.train), 0), step_size=linear(*STEP_SIZES[0]),

@@ -17,6 +17,7 @@ from flatpc.experiments.never_lose import CONTENDERS
 from flatpc.experiments.protocols import NAMES
 from flatpc.experiments.results import Results
 from flatpc.experiments.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
+from flatpc.experiments.summary import TITLES
 from flatpc.experiments.tables import FRACTIONS, TABLES, TRIALS
 from flatpc.experiments.text_tables import latex, markdown
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from flatpc.pages import Blocks, Cell
 
 PROTOCOLS = {"text": "as the text says", "code": "as the authors' code does"}
-_NUMBERS = {"table1": "Table 1", "table2": "Table 2"}
-"""The tables that the paper has; others may be declared."""
 
 
 def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike[str] = "report.html") -> Path:
@@ -43,13 +42,13 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     _overview(overview, comparisons)
     for suffix, text in texts.items():
         overview.download(output.stem + suffix, text, f"all tables as {'Markdown' if suffix == '.md' else 'LaTeX'}")
-    for name in _NUMBERS:
-        tab = page.tab(_NUMBERS[name])
+    for name in TITLES:
+        tab = page.tab(TITLES[name])
         for comparison in comparisons[name]:
             _tables(tab, comparison)
     tab = page.tab("Rivals")
     tab.text(_RIVALS)
-    for name in _NUMBERS:
+    for name in TITLES:
         for comparison in comparisons[name]:
             _rivals(tab, comparison)
     _never_lose(page.tab("Never lose"), folder)
@@ -69,7 +68,7 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
 def compare(folder: Path) -> dict[str, list[Comparison]]:
     """Table -> one comparison for each protocol that has results; the first one always."""
     out = {}
-    for name in _NUMBERS:
+    for name in TITLES:
         table = TABLES[name]
         results = list(Results(folder, name).all().values())
         found = [Comparison(table, results, protocol) for protocol in NAMES]
@@ -81,7 +80,7 @@ def _sheets(comparisons: dict[str, list[Comparison]]) -> Iterator[tuple[str, She
     for name, found in comparisons.items():
         for comparison in found:
             for sheet in (*gain_sheets(comparison), *appendix_sheets(comparison)):
-                yield f"{_NUMBERS[name]}, {PROTOCOLS[comparison.protocol]}: {sheet.title}", sheet
+                yield f"{TITLES[name]}, {PROTOCOLS[comparison.protocol]}: {sheet.title}", sheet
 
 
 def as_markdown(comparisons: dict[str, list[Comparison]]) -> str:
@@ -122,11 +121,11 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
                 rows.append(row)
         notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
         columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
-        tab.table(columns, rows, caption=f"{_NUMBERS[name]}: {TABLES[name].title}", notes=notes, sortable=False)
+        tab.table(columns, rows, caption=f"{TITLES[name]}: {TABLES[name].title}", notes=notes, sortable=False)
     _claims(tab, comparisons)
     tab.heading("What it took")
     took = [
-        [_NUMBERS[name], PROTOCOLS[c.protocol], c.n_runs, c.n_failed, c.seconds / 3600, len(c.missing()), len(c.partial())]
+        [TITLES[name], PROTOCOLS[c.protocol], c.n_runs, c.n_failed, c.seconds / 3600, len(c.missing()), len(c.partial())]
         for name, found in comparisons.items()
         for c in found
     ]
@@ -145,7 +144,7 @@ def _claims(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
     rows: list[list[Any]] = []
     notes: dict[str, str] = {}
     for claim in CLAIMS:
-        row: list[Any] = [_NUMBERS[claim.table], claim.text, ", ".join(_short(value) for value in claim.papers())]
+        row: list[Any] = [TITLES[claim.table], claim.text, ", ".join(_short(value) for value in claim.papers())]
         for protocol in protocols:
             comparison = next((c for c in comparisons[claim.table] if c.protocol == protocol), None)
             values = None if comparison is None else claim.ours(comparison)
@@ -155,7 +154,7 @@ def _claims(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
             holds = claim.holds(comparison)
             numbers = ", ".join(_short(value) for value in values)
             ran, whole = min(comparison.wins(f, claim.quantity)[2] for f in claim.fractions), len(comparison.table.datasets)
-            part = f"{_NUMBERS[claim.table]}: {ran} of {whole} data sets"
+            part = f"{TITLES[claim.table]}: {ran} of {whole} data sets"
             if ran < whole and part not in notes.values():
                 notes[_mark(len(notes) + 1)] = part
             note = next((mark for mark, text in notes.items() if text == part), "") if ran < whole else ""
@@ -270,7 +269,7 @@ def _rivals(tab: Blocks, comparison: Comparison) -> None:
             ]
             rows.append([dataset, *cells])
         caption = (
-            f"{_NUMBERS[comparison.table.name]}, {PROTOCOLS[comparison.protocol]}, {100 * fraction:g}% of the rows: "
+            f"{TITLES[comparison.table.name]}, {PROTOCOLS[comparison.protocol]}, {100 * fraction:g}% of the rows: "
             "test NLL, the best of each row in bold"
         )
         tab.table(["data set", *(Column(name, ".3f") for name in names)], rows, caption=caption)

@@ -12,6 +12,7 @@ Comparisons = dict[str, list[Comparison]]
 """Table -> one comparison for each protocol; `report.compare` makes it."""
 
 TITLES = {"table1": "Table 1", "table2": "Table 2"}
+"""The tables that the paper has; others may be declared."""
 PROTOCOLS = {"text": "ours, `text`", "code": "ours, `code`"}
 
 
