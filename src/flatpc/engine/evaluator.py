@@ -103,7 +103,7 @@ class Evaluator:
         """Evaluate every step for the block."""
         self._values = _grown(self._values, plan.n_values)
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
-        self._scales[0] = 0.0
+        self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
         rows_of = plan.batch.at[:, columns.ROWS]
         n_threads, order = self._team(rows_of)
         work = Items(*items.upward(self._steps, *order, rows_of, self._cost, n_threads))
