@@ -1,41 +1,106 @@
-"""How a pass is cut into items: every number once, and nothing before what it needs."""
+"""How a pass is cut into items and tickets: every number once, and nothing before what it needs."""
+
+import threading
 
 import numpy as np
 import pytest
+from numba import njit
 
 import flatpc as fp
-from flatpc.engine._kernels import columns, items
+from flatpc.engine._kernels import items, threads
+from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, ROWS, WIDTH
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from tests.engine.test_sharing import bits
 
 
-def cut(n_threads):
+def cut(n_threads, share=False):
+    """A pass upward and a pass downward."""
     X = bits(150, 9)
-    evaluator = Evaluator(fp.structures.hclt(X, 20))
-    steps, program = evaluator.program.structure.steps, evaluator.program
-    rows_of = Evidence(program, X, share=False).plan(np.arange(150)).batch.at[:, columns.ROWS]
-    ptr, item = items.downward(steps, program.task_ptr, program.task, rows_of, evaluator._cost, 3, 2, n_threads)
-    return steps, rows_of, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), item
+    evaluator = Evaluator(fp.structures.hclt(X, 20), n_threads=n_threads)
+    program = evaluator.program
+    rows_of = Evidence(program, X, share=share).plan(np.arange(150)).batch.at[:, ROWS]
+    evaluator._cost = evaluator._cost * 1e6  # worth any number of threads
+    found, (up, down) = evaluator._team(rows_of)
+    assert found == n_threads
+    steps = program.structure.steps
+    upward = items.upward(steps, up, rows_of, evaluator._cost, n_threads)
+    return program.structure, rows_of, upward, items.downward(steps, down, rows_of, evaluator._cost, 3, 2, n_threads)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_every_row_and_every_unit_is_in_one_item(n_threads):
-    steps, rows_of, phase, item = cut(n_threads)
-    assert len(phase) == len(item)
-    for what, size_of in ((items.DESCEND, rows_of), (items.WEIGHTS, steps[:, columns.WIDTH])):
-        for s in np.unique(item[item[:, 0] == what, 1]):
-            ranges = sorted(map(tuple, item[(item[:, 0] == what) & (item[:, 1] == s), 2:4]))
+    structure, rows_of, up, down = cut(n_threads)
+    kinds = (up, items.EVALUATE, rows_of), (down, items.DESCEND, rows_of), (down, items.WEIGHTS, structure.steps[:, WIDTH])
+    for work, what, size_of in kinds:
+        found = work.item[work.item[:, 0] == what]
+        assert len(found) > 0
+        for s in np.unique(found[:, 1]):
+            ranges = sorted(map(tuple, found[found[:, 1] == s, 2:4]))
             assert np.concatenate([np.arange(*r) for r in ranges]).tolist() == list(range(size_of[s]))
-    assert np.bincount(item[:, 0], minlength=5)[[items.INPUT_BLOCK, items.WEIGHT_BLOCK]].tolist() == [3, 2]
+    assert np.bincount(down.item[:, 0], minlength=5)[[items.INPUT_BLOCK, items.WEIGHT_BLOCK]].tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("share", [False, True])
+def test_everything_comes_after_what_it_uses(n_threads, share):
+    structure, _, up, down = cut(n_threads, share)
+    steps = structure.steps
+    for i, (_, s, *_) in enumerate(up.item):
+        t = s if steps[s, INLINED] < 0 else steps[s, INLINED]
+        for c in structure.child[steps[t, CHILD] : steps[t, CHILD_END]]:
+            assert up.start[c] + up.count[c] <= i
+            last = down.start[s] + down.count[s]
+            assert last <= down.start[c]
+    for what, s in {tuple(x) for x in down.item[:, :2] if x[0] == items.WEIGHTS}:
+        first = np.flatnonzero((down.item[:, :2] == (what, s)).all(axis=1))[0]
+        assert down.start[s] + down.count[s] <= first
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
-def test_weights_change_only_after_their_sum_has_passed_its_adjoints_on(n_threads):
-    _, rows_of, phase, item = cut(n_threads)
-    sums = np.unique(item[item[:, 0] == items.WEIGHTS, 1])
-    assert len(sums) > 1
-    assert (rows_of[sums] > items.ROWS_PER_ITEM).all()
-    for s in sums:
-        of_s = item[:, 1] == s
-        assert phase[of_s & (item[:, 0] == items.WEIGHTS)].min() > phase[of_s & (item[:, 0] == items.DESCEND)].max()
+def test_a_ticket_is_a_range_of_one_step_or_some_whole_steps(n_threads):
+    _, _, up, down = cut(n_threads)
+    for work in (up, down):
+        assert (work.ptr[0], work.ptr[-1]) == (0, len(work.item))
+        assert (np.diff(work.ptr) > 0).all()
+        for first, last in zip(work.ptr[:-1], work.ptr[1:], strict=True):
+            steps = [s for what, s, *_ in work.item[first:last] if what in (items.EVALUATE, items.DESCEND)]
+            assert last - first == 1 or all(work.count[s] == 1 for s in steps)
+
+
+def test_one_thread_has_one_ticket():
+    _, _, up, down = cut(1)
+    assert len(up.ptr) == len(down.ptr) == 2
+
+
+@njit(nogil=True)
+def _count_alone(out, t, n_threads, progress, bell):
+    out[0] += n_threads
+
+
+def test_who_finds_the_workers_busy_works_alone():
+    out, done = np.zeros(1), threading.Event()
+
+    def work():
+        threads.run_tickets(_count_alone, 3, 0, out)
+        done.set()
+
+    with threads._lock:
+        threading.Thread(target=work).start()
+        assert done.wait(60)
+    assert out[0] == 1
+
+
+@njit(nogil=True)
+def _each(out, t, n_threads, barrier):
+    out[t] = n_threads
+    if t == 1:
+        raise ValueError("of a worker")
+
+
+def test_what_a_worker_raises_is_raised():
+    out = np.zeros(3)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="of a worker"):
+            threads.run(_each, 3, out)
+        assert out.tolist() == [3, 3, 3]

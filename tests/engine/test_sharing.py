@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import flatpc as fp
+from flatpc.circuit.families import Gaussian
+from flatpc.circuit.nodes import Input, Product, Sum
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns
 from flatpc.engine._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT, Rule
@@ -177,3 +179,15 @@ def test_duplicate_rows_collapse_into_weights():
     weighted = evaluator.flows(Evidence(evaluator.program, X), counts.astype(float))
     for i, flow in repeated.sums.items():
         np.testing.assert_allclose(weighted.sums[i], flow, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_product_of_many_large_densities_does_not_overflow(dtype, width):
+    n, variance = 1500, 1 / (2 * np.pi * 1.99**2)  # a density of 1.99 at the mean: 1.99¹⁵⁰⁰ is beyond double precision
+    nodes = [Input(v, Gaussian(), width) for v in range(n)]
+    density = {v: {"mean": np.zeros(width), "variance": np.full(width, variance)} for v in range(n)}
+    circuit = fp.Circuit([*nodes, Product(tuple(range(n))), Sum((n,))], {**density, n + 1: np.full((1, width), 1 / width)})
+    evaluator = Evaluator(circuit, dtype)
+    found = evaluator.log_prob(Evidence(evaluator.program, np.zeros((2, n))))
+    np.testing.assert_allclose(found, n * np.log(1.99), rtol={"float32": 1e-6, "float64": 1e-12}[dtype])

@@ -17,8 +17,7 @@ from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
 from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
 from flatpc.engine._kernels.collect import flow_of_root, update_weights
-from flatpc.engine._kernels.items import Items
-from flatpc.engine._kernels.threads import run
+from flatpc.engine._kernels.threads import run, run_tickets
 from flatpc.engine._kernels.update import Rule
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.evidence import Evidence, Plan
@@ -58,7 +57,8 @@ class Evaluator:
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
-        self._one_phase = np.array([0, len(self.program.depth_first)]), self.program.depth_first
+        self._depth_first = self.program.depth_first, self.program.depth_first[::-1].copy()
+        self._orders: tuple[Ints, Ints] | None = None
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._values = np.empty(0, dtype)
         self._adjoints = np.empty(0, dtype)
@@ -94,10 +94,17 @@ class Evaluator:
         return size
 
     def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, tuple[Ints, Ints]]:
-        """How many threads a pass is worth, and the order of its steps: phases, between which threads have to wait."""
+        """How many threads a pass is worth, and the orders in which they go up and down.
+
+        One goes depth first, with values still in cache; several do first what most other work depends on.
+        """
         if self.n_threads == 1 or rows_of @ self._cost < WORTH_A_THREAD:
-            return 1, self._one_phase
-        return self.n_threads, (self.program.task_ptr, self.program.task)
+            return 1, self._depth_first
+        if self._orders is None:
+            up, down = items.urgency(self.program.structure, rows_of, self._cost)
+            task = self.program.task
+            self._orders = task[np.argsort(-up[task], kind="stable")], task[np.argsort(-down[task], kind="stable")]
+        return self.n_threads, self._orders
 
     def up(self, plan: Plan) -> None:
         """Evaluate every step for the block."""
@@ -105,10 +112,10 @@ class Evaluator:
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
         rows_of = plan.batch.at[:, columns.ROWS]
-        n_threads, order = self._team(rows_of)
-        work = Items(*items.upward(self._steps, *order, rows_of, self._cost, n_threads))
-        run(
-            passes.forward, n_threads,
+        n_threads, (order, _) = self._team(rows_of)
+        work = items.upward(self._steps, order, rows_of, self._cost, n_threads)
+        run_tickets(
+            passes.forward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
         )  # fmt: skip
 
@@ -138,11 +145,11 @@ class Evaluator:
     ) -> None:
         self._adjoints = _grown(self._adjoints, size)
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
-        n_threads, order = self._team(rows_of)
+        n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
-        work = Items(*items.downward(self._steps, *order, rows_of, self._cost, *n_blocks, n_threads))
-        run(
-            passes.backward, n_threads,
+        work = items.downward(self._steps, order, rows_of, self._cost, *n_blocks, n_threads)
+        run_tickets(
+            passes.backward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,
             self._adjoints, root_flow, shared, mode, gradient, statistics, rule,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The two passes over a batch, phase by phase; thread t does its share of each phase."""
+"""The two passes over a batch."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,8 @@ from flatpc.engine._kernels.gathers import new_index
 from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHT_BLOCK, WEIGHTS
 from flatpc.engine._kernels.scalar_adjoints import collect_scalars, descend_scalars
 from flatpc.engine._kernels.scalars import evaluate_scalars
-from flatpc.engine._kernels.threads import meet
+from flatpc.engine._kernels.threads import ring
+from flatpc.engine._kernels.tickets import finish, take, tell, wait_above, wait_below
 from flatpc.engine._kernels.values import (
     evaluate_dense_sum,
     evaluate_formula,
@@ -52,17 +53,21 @@ class Owners(NamedTuple):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
+def forward(P, B, work, W, T, V, E, L, t, n_threads, progress, bell):
     """Fill V, E and L for every step of the batch."""
+    ring(bell, t, n_threads)
     index = new_index(len(B.rows))
-    for phase in range(len(items.ptr) - 1):
-        first, last = items.ptr[phase], items.ptr[phase + 1]
-        i = first - 1
+    ticket = take(work, progress)
+    while ticket < len(work.ptr) - 1:
+        if n_threads > 1:
+            wait_below(P, work, progress, ticket)
+        last = work.ptr[ticket + 1]
+        i = work.ptr[ticket] - 1
         while i + 1 < last:
-            i = evaluate_scalars(P, B, W, T, V, E, L, index, items.item, i + 1, last, t)
+            i = evaluate_scalars(P, B, W, T, V, E, L, index, work.item, i + 1, last)
             if i >= last:
                 break
-            s, lo, hi = items.item[i, 1], items.item[i, 2], items.item[i, 3]
+            s, lo, hi = work.item[i, 1], work.item[i, 2], work.item[i, 3]
             if P.steps[s, INLINED] >= 0:
                 s = P.steps[s, INLINED]
             while True:
@@ -85,35 +90,39 @@ def forward(P, B, items, W, T, V, E, L, t, n_threads, barrier):
                     evaluate_join(P, B, V, E, L, s, lo, hi)
                 else:
                     evaluate_mixture(P, B, W, V, E, L, s, lo, hi)
-                if s == items.item[i, 1]:
+                if s == work.item[i, 1]:
                     break
-                s = items.item[i, 1]
-        meet(barrier, t, n_threads, phase)
+                s = work.item[i, 1]
+        if n_threads > 1:
+            tell(work, progress, ticket)
+        ticket = take(work, progress)
+    if n_threads > 1:
+        finish(work, progress, t)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def backward(P, B, items, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST, rule, t, n_threads, barrier):
+def backward(P, B, work, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST, rule, t, n_threads, progress, bell):
     """Fill A, and unless mode is ADJOINTS deal with weights and inputs as well."""
+    ring(bell, t, n_threads)
     index = new_index(len(B.rows))
-    for phase in range(len(items.ptr) - 1):
-        first, last = items.ptr[phase], items.ptr[phase + 1]
-        if first == last:
-            continue
-        i = first - 1
+    ticket = take(work, progress)
+    while ticket < len(work.ptr) - 1:
+        if n_threads > 1:
+            wait_above(P, work, owners, progress, ticket)
+        last = work.ptr[ticket + 1]
+        i = work.ptr[ticket] - 1
         while i + 1 < last:
             i += 1
-            if items.item[i, 4] != t:
-                continue
-            what, s, lo, hi = items.item[i, 0], items.item[i, 1], items.item[i, 2], items.item[i, 3]
+            what, s, lo, hi = work.item[i, 0], work.item[i, 1], work.item[i, 2], work.item[i, 3]
             if mode == ADJOINTS and what != DESCEND:
                 continue
             run = i
             if what == DESCEND and shared and P.steps[s, BARE] and not B.at[s, SCALED]:
-                run = descend_scalars(P, B, W, V, A, index, items.item, i, last, t)
+                run = descend_scalars(P, B, W, V, A, index, work.item, i, last)
             elif (what == INPUT_BLOCK and P.steps[owners.input_step[owners.input_ptr[s]], WIDTH] == 1) or (
                 what == WEIGHT_BLOCK and not B.at[owners.weight_step[owners.weight_ptr[s]], SCALED]
             ):
-                run = collect_scalars(P, B, owners, V, A, FL, ST, items.item, i, last, t)
+                run = collect_scalars(P, B, owners, V, A, FL, ST, work.item, i, last)
             if run > i:
                 i = run - 1
                 continue
@@ -133,4 +142,8 @@ def backward(P, B, items, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST
                 for q in range(owners.weight_ptr[s], owners.weight_ptr[s + 1]):
                     if not P.steps[owners.weight_step[q], ALONE]:
                         add_gradient(P, B, V, E, A, FL, owners.weight_step[q])
-        meet(barrier, t, n_threads, phase)
+        if n_threads > 1:
+            tell(work, progress, ticket)
+        ticket = take(work, progress)
+    if n_threads > 1:
+        finish(work, progress, t)

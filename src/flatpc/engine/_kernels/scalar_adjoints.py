@@ -34,13 +34,10 @@ _LARGEST = 1e30
 
 
 @inner
-def descend_scalars(P, B, W, V, A, index, item, i, last, t):
-    """Fill the adjoints of thread t's items from i on while they are scalar and unscaled; returns the first that is not done."""
+def descend_scalars(P, B, W, V, A, index, item, i, last):
+    """Fill the adjoints of items from i on while they are scalar and unscaled; returns the first that is not done."""
     steps, parent, at, share = P.steps, P.parent, B.at, B.share
     while i < last:
-        if item[i, 4] != t:
-            i += 1
-            continue
         s = item[i, 1]
         if item[i, 0] != DESCEND or not steps[s, BARE] or at[s, SCALED]:
             return i
@@ -94,14 +91,11 @@ def _plain(steps, child, at, users, kind):
 
 
 @inner
-def collect_scalars(P, B, owners, V, A, FL, ST, item, i, last, t):
+def collect_scalars(P, B, owners, V, A, FL, ST, item, i, last):
     """Statistics of inputs and gradients of weights from i on while scalar and unscaled; returns the first that is not done."""
     steps, child, at, X, rows, share = P.steps, P.child, B.at, B.X, B.rows, B.share
     input_ptr, input_step, weight_ptr, weight_step = owners.input_ptr, owners.input_step, owners.weight_ptr, owners.weight_step
     while i < last:
-        if item[i, 4] != t:
-            i += 1
-            continue
         block = item[i, 1]
         if item[i, 0] == INPUT_BLOCK:
             users = input_step[input_ptr[block] : input_ptr[block + 1]]

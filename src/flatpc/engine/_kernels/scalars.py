@@ -74,17 +74,14 @@ def _table(steps, X, rows, share, T, V, s, base, n):
 
 
 @inner
-def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last, t):
-    """Evaluate thread t's items from i on while they are scalar; returns the first that is not done.
+def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last):
+    """Evaluate items from i on while they are scalar; returns the first that is not done.
 
     A scalar step is one item, all of its rows.
     """
     steps, child, at, share, X, rows = P.steps, P.child, B.at, B.share, B.X, B.rows
     small = V.dtype.type(math.ldexp(1.0, limits(V)[2]))
     while i < last:
-        if item[i, 4] != t:
-            i += 1
-            continue
         s = item[i, 1]
         kind = steps[s, KIND]
         if steps[s, WIDTH] != 1 or (kind != HADAMARD and kind != SCALAR_SUM and kind != TABLE_INPUT):

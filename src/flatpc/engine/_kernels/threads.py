@@ -1,4 +1,4 @@
-"""A few Python threads that run one kernel together, and the barrier at which they meet between phases.
+"""A few Python threads that run one kernel together: in phases, between which they meet, or by tickets (`tickets.py`).
 
 Kernels release the interpreter's lock. This compiles in a fraction of the time of numba's own parallel loops, costs nothing
 for one thread, and survives forks.
@@ -8,12 +8,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -22,10 +22,38 @@ from flatpc.engine._kernels.compiling import inner
 _LINE = 8
 """Entries of a cache line: each thread's counter has its own."""
 _SPINS_BEFORE_YIELD = 1 << 12
+_SPINS_BEFORE_SLEEP = 1 << 21
 _SPINS_BEFORE_GIVING_UP = 1 << 34
+PROGRESS = 2 * _LINE
+"""Where the counters of steps begin, after the next ticket and the number of tickets done."""
 
 _lock = threading.Lock()
-_pool: tuple[int, int, ThreadPoolExecutor] | None = None
+"""Whoever holds it has the workers for itself."""
+_bell = np.zeros(_LINE, np.int64)
+_team: tuple[int, list["_Worker"]] = 0, []
+
+
+class _Worker:
+    """A thread that waits for jobs: for a millisecond or so awake, since waking it would take as long as a small pass."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="flatpc", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            heard = _bell[0]
+            if self.jobs.empty():
+                _listen(_bell, heard)
+            self.jobs.get()()
+
+    def forget(self) -> None:
+        """Drop jobs that came too late."""
+        try:
+            while True:
+                self.jobs.get_nowait()
+        except Empty:
+            pass
 
 
 def run(kernel: Callable[..., Any], n_threads: int, *arguments: Any) -> None:
@@ -34,23 +62,68 @@ def run(kernel: Callable[..., Any], n_threads: int, *arguments: Any) -> None:
     if n_threads == 1:
         kernel(*arguments, 0, 1, barrier)
         return
+    ends: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def work(t: int) -> None:
+        try:
+            kernel(*arguments, t, n_threads, barrier)
+            ends.put(None)
+        except BaseException as error:
+            ends.put(error)
+
     with _lock:
-        others = [_workers(n_threads - 1).submit(kernel, *arguments, t, n_threads, barrier) for t in range(1, n_threads)]
+        for t, worker in enumerate(_workers(n_threads - 1), start=1):
+            worker.forget()
+            worker.jobs.put(lambda t=t: work(t))  # type: ignore[misc]
+        _bell[0] += 1
         kernel(*arguments, 0, n_threads, barrier)
-        for other in others:
-            other.result()
+        errors = [ends.get() for _ in range(1, n_threads)]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
-def _workers(n: int) -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None or _pool[0] != os.getpid() or _pool[1] < n:
-        _pool = os.getpid(), n, ThreadPoolExecutor(n, thread_name_prefix="flatpc")
-    return _pool[2]
+def run_tickets(kernel: Callable[..., Any], n_threads: int, n_steps: int, *arguments: Any) -> None:
+    """Call `kernel(*arguments, t, n_threads, progress, bell)` in up to n_threads threads, those that come in time for a ticket.
+
+    The kernel's thread 0 rings, and returns when all tickets are done. Nobody waits for the others to start or to end.
+    """
+    progress = np.zeros(PROGRESS + n_steps, np.int64)
+    if n_threads == 1 or not _lock.acquire(blocking=False):
+        kernel(*arguments, 0, 1, progress, progress)
+        return
+    try:
+        for t, worker in enumerate(_workers(n_threads - 1), start=1):
+            worker.forget()
+            worker.jobs.put(lambda t=t: kernel(*arguments, t, n_threads, progress, _bell))  # type: ignore[misc]
+        kernel(*arguments, 0, n_threads, progress, _bell)
+    finally:
+        _lock.release()
+
+
+def _workers(n: int) -> list[_Worker]:
+    """Of this process, which may be a fork of one that had workers."""
+    global _team
+    if _team[0] != os.getpid():
+        _team = os.getpid(), []
+    while len(_team[1]) < n:
+        _team[1].append(_Worker())
+    return _team[1][:n]
 
 
 def _entry(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return cgutils.get_item_pointer(context, builder, signature.args[0], array, [arguments[1]])
+
+
+@intrinsic
+def add(typing_context, array, index, value):
+    """array[index] += value as one operation, seen by other threads after everything written before; the number it was."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", _entry(context, builder, signature, arguments), arguments[2], "acq_rel")
+
+    return types.int64(array, types.intp, types.int64), generate
 
 
 @intrinsic
@@ -88,16 +161,39 @@ def _yield_core(typing_context):
 
 
 @inner
+def wait_for(counters, index, value):
+    """Wait until a counter has reached a value."""
+    spins = 0
+    while _observe(counters, index) < value:
+        spins += 1
+        if spins % _SPINS_BEFORE_YIELD == 0:
+            _yield_core()
+            if spins > _SPINS_BEFORE_GIVING_UP:
+                raise RuntimeError("a worker thread has stopped")
+
+
+@njit(cache=True, nogil=True)
+def _listen(bell, heard):
+    """Wait for the next ring, but not for ever."""
+    for spins in range(1, _SPINS_BEFORE_SLEEP):
+        if _observe(bell, 0) != heard:
+            return
+        if spins % _SPINS_BEFORE_YIELD == 0:
+            _yield_core()
+
+
+@inner
+def ring(bell, t, n_threads):
+    """Thread 0 calls the others, which listen."""
+    if t == 0 and n_threads > 1:
+        add(bell, 0, 1)
+
+
+@inner
 def meet(barrier, t, n_threads, phase):
     """Wait until all threads have finished this phase."""
     if n_threads == 1:
         return
     _publish(barrier, t * _LINE, phase + 1)
     for other in range(n_threads):
-        spins = 0
-        while _observe(barrier, other * _LINE) <= phase:
-            spins += 1
-            if spins % _SPINS_BEFORE_YIELD == 0:
-                _yield_core()
-                if spins > _SPINS_BEFORE_GIVING_UP:
-                    raise RuntimeError("a worker thread has stopped")
+        wait_for(barrier, other * _LINE, phase + 1)

@@ -150,7 +150,7 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
                 for j in range(k):
                     row[j] = 0
             else:
-                e = math.floor(top / LN2)
+                e = math.floor(top / LN2) + 1  # no value exceeds 1, so that no product of many overflows
                 for j in range(k):
                     d = logs[j] - e * LN2
                     if d < drop * LN2:
@@ -194,8 +194,10 @@ def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
                 else:
                     top, low = multiply_three_rows(V, to, V, left, V, middle, V, right, k, stride)
                 left, middle = to, -1
-                fine &= low >= floor
-                if top < small and fine:
+                if low < floor:
+                    fine = False
+                    break
+                if top < small:
                     size = _exponent(top)
                     factor = V.dtype.type(math.ldexp(1.0, -size))
                     scale_row(V, to, factor, stride)
@@ -217,23 +219,30 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     e, lost = 0.0, -np.inf
     mantissa, exponent = np.ones(k), np.zeros(k)
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
-    together = _DOUBLE_EXPONENT // -drop  # so many factors of kept entries can't underflow in double precision
+    # So many factors of kept entries can't underflow in double precision, and neither can they after rescaling.
+    together = max(1, _DOUBLE_EXPONENT // (-2 * drop))
+    shift = -drop * together
+    small, factor = math.ldexp(1.0, shift - _DOUBLE_EXPONENT), math.ldexp(1.0, shift)
     for q in range(first, last):
         c = P.child[q]
         r = child_row(P, B, s, c, u)
         start = B.at[c, VALUE] + r * stride
         e += E[B.at[c, ROW] + r]
         lost = max(lost, L[B.at[c, ROW] + r])
+        row = V[start : start + k]
         for j in range(k):
-            mantissa[j] *= V[start + j]
-        if (q + 1 - first) % together == 0 or q + 1 == last:
+            mantissa[j] *= row[j]
+        if (q + 1 - first) % together == 0:
             for j in range(k):
-                x, size = math.frexp(mantissa[j])
-                mantissa[j] = x
-                exponent[j] += size
+                x = mantissa[j]
+                mantissa[j] = x * factor if x < small else x
+                exponent[j] -= float(shift) if x < small else 0.0
     top = -np.inf
     for j in range(k):
         if mantissa[j] > 0:
+            x, size = math.frexp(mantissa[j])
+            mantissa[j] = x
+            exponent[j] += size
             top = max(top, exponent[j])
     for j in range(stride):
         V[to + j] = 0
