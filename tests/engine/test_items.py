@@ -9,9 +9,19 @@ from numba import njit
 import flatpc as fp
 from flatpc.engine._kernels import items, threads
 from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, ROWS, WIDTH
+from flatpc.engine._kernels.order import orders
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
+from benchmarks.engine import random_dag
+from tests.engine.conformance import unused_nodes
 from tests.engine.test_sharing import bits
+
+STRUCTURES = {
+    "hidden tree": lambda: fp.structures.hclt(bits(150, 40), 10),
+    "random": lambda: fp.structures.rat_spn(16, 3, n_repetitions=3, n_sums=4, n_inputs=4, seed=0),
+    "irregular": lambda: random_dag(500, 8),
+    "unused nodes": lambda: unused_nodes(fp.Bernoulli()),
+}
 
 
 def cut(n_threads, share=False):
@@ -24,8 +34,8 @@ def cut(n_threads, share=False):
     found, (up, down) = evaluator._team(rows_of)
     assert found == n_threads
     steps = program.structure.steps
-    upward = items.upward(steps, up, rows_of, evaluator._cost, n_threads)
-    return program.structure, rows_of, upward, items.downward(steps, down, rows_of, evaluator._cost, 3, 2, n_threads)
+    upward = items.upward(steps, *up, rows_of, evaluator._cost)
+    return program.structure, rows_of, upward, items.downward(steps, *down, rows_of, evaluator._cost, 3, 2)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
@@ -61,16 +71,42 @@ def test_everything_comes_after_what_it_uses(n_threads, share):
 def test_a_ticket_is_a_range_of_one_step_or_some_whole_steps(n_threads):
     _, _, up, down = cut(n_threads)
     for work in (up, down):
+        assert len(work.ptr) > 10
         assert (work.ptr[0], work.ptr[-1]) == (0, len(work.item))
         assert (np.diff(work.ptr) > 0).all()
         for first, last in zip(work.ptr[:-1], work.ptr[1:], strict=True):
             steps = [s for what, s, *_ in work.item[first:last] if what in (items.EVALUATE, items.DESCEND)]
-            assert last - first == 1 or all(work.count[s] == 1 for s in steps)
+            assert last - first == 1 or all(first <= work.start[s] <= last - work.count[s] for s in steps)
 
 
 def test_one_thread_has_one_ticket():
     _, _, up, down = cut(1)
     assert len(up.ptr) == len(down.ptr) == 2
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_a_unit_is_used_from_outside_only_by_more_urgent_ones(structure, n_threads):
+    evaluator = Evaluator(STRUCTURES[structure]())
+    program, P = evaluator.program, evaluator.program.structure
+    rows_of = np.random.default_rng(0).integers(1, 200, program.n_steps)
+    up, down = orders(P, program.depth_first, rows_of, evaluator._cost, n_threads)
+    assert sorted(up[0]) == sorted(down[0]) == sorted(program.depth_first)
+    place = {int(s): i for i, s in enumerate(up[0])}
+    place_down = {int(s): i for i, s in enumerate(down[0])}
+    hosts = {int(P.steps[s, INLINED]): int(s) for s in program.depth_first if P.steps[s, INLINED] >= 0}
+    for s in range(program.n_steps):
+        for c in P.child[P.steps[s, CHILD] : P.steps[s, CHILD_END]]:
+            user, used = hosts.get(s, s), hosts.get(int(c), int(c))
+            if user != used:
+                assert place[used] < place[user]
+                assert place_down[user] < place_down[used]
+    for task, unit in (up, down):
+        share = (rows_of * evaluator._cost)[task].sum() / n_threads
+        for u in np.unique(unit[unit >= 0]):
+            members = np.flatnonzero(unit == u)
+            assert (np.diff(members) == 1).all()
+            assert (rows_of * evaluator._cost)[task[members]].sum() <= share
 
 
 @njit(nogil=True)

@@ -17,6 +17,7 @@ from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
 from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
 from flatpc.engine._kernels.collect import flow_of_root, update_weights
+from flatpc.engine._kernels.order import orders
 from flatpc.engine._kernels.threads import run, run_tickets
 from flatpc.engine._kernels.update import Rule
 from flatpc.engine.contract import Dtype, Flows
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Orders = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
+"""Upward and downward: tasks, and their units."""
 LN2 = float(np.log(2.0))
 
 DEFAULT_MEMORY = 1 << 30
@@ -57,8 +60,9 @@ class Evaluator:
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
-        self._depth_first = self.program.depth_first, self.program.depth_first[::-1].copy()
-        self._orders: tuple[Ints, Ints] | None = None
+        task, one_unit = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
+        self._depth_first: Orders = (task, one_unit), (task[::-1].copy(), one_unit)
+        self._orders: Orders | None = None
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._values = np.empty(0, dtype)
         self._adjoints = np.empty(0, dtype)
@@ -73,7 +77,7 @@ class Evaluator:
         size = self._block_size(evidence, rows)
         start = 0
         while start < len(rows):
-            plan = evidence.plan(rows[start : start + size])
+            plan = evidence.plan(rows[start : start + size], self.n_threads)
             n = len(plan.batch.rows)
             adjoints = n * int(self._steps[:, columns.STRIDE].sum()) if per_row else plan.n_values
             need = (plan.n_values + adjoints) * self._values.itemsize + 16 * plan.n_rows
@@ -93,17 +97,12 @@ class Evaluator:
                 return _FEW_ROWS
         return size
 
-    def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, tuple[Ints, Ints]]:
-        """How many threads a pass is worth, and the orders in which they go up and down.
-
-        One goes depth first, with values still in cache; several do first what most other work depends on.
-        """
+    def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, Orders]:
+        """How many threads a pass is worth, and the orders in which they go up and down."""
         if self.n_threads == 1 or rows_of @ self._cost < WORTH_A_THREAD:
             return 1, self._depth_first
         if self._orders is None:
-            up, down = items.urgency(self.program.structure, rows_of, self._cost)
-            task = self.program.task
-            self._orders = task[np.argsort(-up[task], kind="stable")], task[np.argsort(-down[task], kind="stable")]
+            self._orders = orders(self.program.structure, self.program.depth_first, rows_of, self._cost, self.n_threads)
         return self.n_threads, self._orders
 
     def up(self, plan: Plan) -> None:
@@ -113,7 +112,7 @@ class Evaluator:
         self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
         rows_of = plan.batch.at[:, columns.ROWS]
         n_threads, (order, _) = self._team(rows_of)
-        work = items.upward(self._steps, order, rows_of, self._cost, n_threads)
+        work = items.upward(self._steps, *order, rows_of, self._cost)
         run_tickets(
             passes.forward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
@@ -147,7 +146,7 @@ class Evaluator:
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
         n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
-        work = items.downward(self._steps, order, rows_of, self._cost, *n_blocks, n_threads)
+        work = items.downward(self._steps, *order, rows_of, self._cost, *n_blocks)
         run_tickets(
             passes.backward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,

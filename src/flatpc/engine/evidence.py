@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from flatpc.engine._kernels import columns, items, sharing
 from flatpc.engine._kernels.columns import Batch
+from flatpc.engine._kernels.threads import run_tickets
 from flatpc.engine.program import Program
 
 Array = NDArray[np.float64]
 
+_WORTH_A_THREAD = 1 << 16
+"""Numbers of a plan, below which waking another thread takes longer than it saves."""
 MAX_TABLE_BYTES = 1 << 29
 """Data sets whose table of sub-row ids would be larger than this are numbered batch by batch."""
 
@@ -57,12 +60,12 @@ class Evidence:
         if 8 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # twice its size, since it is turned once
             ids, count = self._number(codes, n_codes)
             self._ids = np.ascontiguousarray(ids.T)
-            self._scratch = np.full(int(count.max(initial=0)), -1, np.int32)
+            self._scratch = np.full((1, int(count.max(initial=0))), -1, np.int32)
 
     def __len__(self) -> int:
         return len(self.X)
 
-    def plan(self, rows: NDArray[np.int64]) -> Plan:
+    def plan(self, rows: NDArray[np.int64], n_threads: int = 1) -> Plan:
         """Plan the evaluation of some rows."""
         rows = np.ascontiguousarray(rows, np.int64)  # kernels are compiled for exactly this
         n_scopes = len(self.program.scopes)
@@ -72,7 +75,13 @@ class Evidence:
             share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
         elif self._ids is not None:
-            sharing.plan_batch(self._ids, rows, self._scratch, share[0], share[1], count)
+            n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
+            if len(self._scratch) < n_threads:
+                self._scratch = np.repeat(self._scratch[:1], n_threads, axis=0)
+            run_tickets(
+                sharing.plan_batch, n_threads, 0,
+                self._ids, rows, self._scratch, share[0], share[1], count,
+            )  # fmt: skip
         else:
             ids, _ = self._number(*_symbols(self.X[rows]))
             sharing.plan_whole(ids, share[0], share[1], count)

@@ -85,8 +85,10 @@ def update_inputs(
     for group in groups:
         s, p = group.view(statistics), group.view(inputs)
         if group.is_table:
-            mean = float(s.mean())
-            update_tables(kind, s, p, mu if unit is None else mu * unit(mean, mean * group.shape[0]), pseudocount, alpha)
+            mean = 0.0 if unit is None else float(s.mean())
+            scaled = mu if unit is None else mu * unit(mean, mean * group.shape[0])
+            shape = group.n_nodes, *group.shape
+            update_tables(kind, statistics, inputs, group.start, shape, group.width, scaled, pseudocount, alpha)
             continue
         names = group.family.names
         old = {name: p[:, row] for row, name in enumerate(names)}

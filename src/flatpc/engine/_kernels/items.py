@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 from flatpc.engine._kernels.columns import (
     ALONE,
     BARE,
-    CHILD,
-    CHILD_END,
     INLINED,
-    PARENT,
-    PARENT_END,
     ROW,
     ROWS,
     SCALED,
@@ -27,6 +23,7 @@ from flatpc.engine._kernels.columns import (
     WIDTH,
 )
 from flatpc.engine._kernels.compiling import inner
+from flatpc.engine._kernels.order import OVERHEAD
 from flatpc.engine._kernels.simd import LANES
 
 ROWS_PER_ITEM = 64
@@ -34,8 +31,6 @@ UNITS_PER_ITEM = 16
 
 EVALUATE, DESCEND, WEIGHTS, INPUT_BLOCK, WEIGHT_BLOCK = range(5)
 
-_OVERHEAD = 2e3
-"""Of an item, in multiplications."""
 _WORTH_A_TICKET = 2e4
 _LAG = 2
 """A sum's weights are dealt with so many steps after the sum: others may still be at work on its last rows."""
@@ -52,38 +47,22 @@ class Items(NamedTuple):
 
 
 @njit(cache=True, boundscheck=False)
-def urgency(P, rows_of, cost_of):
-    """Per step the work on the longest way from it up to the root, and on the longest way down to an input."""
-    n = len(P.steps)
-    up, down = np.zeros(n), np.zeros(n)
-    for s in range(n - 1, -1, -1):
-        for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
-            up[s] = max(up[s], up[P.parent[q, 0]])
-        up[s] += _OVERHEAD + rows_of[s] * cost_of[s]
-    for s in range(n):
-        for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
-            down[s] = max(down[s], down[P.child[q]])
-        down[s] += _OVERHEAD + rows_of[s] * cost_of[s]
-    return up, down
-
-
-@njit(cache=True, boundscheck=False)
-def upward(steps, task, rows_of, cost_of, n_threads):
+def upward(steps, task, unit, rows_of, cost_of):
     """Every task cut into ranges of rows; scalar steps, of which there are many if any, stay whole."""
     total = 0
     for i in range(len(task)):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
     work = _nothing(len(steps), total)
-    n, tickets = 0, np.zeros(2)
+    n, tickets = 0, _no_tickets()
     for i in range(len(task)):
         s = np.int64(task[i])
-        n = _cut_rows(work, n, EVALUATE, steps, s, rows_of, cost_of[s], tickets, n_threads)
+        n = _cut_rows(work, n, EVALUATE, steps, s, unit[i], rows_of, cost_of[s], tickets)
     return _finished(work, n, tickets)
 
 
 @njit(cache=True, boundscheck=False)
-def downward(steps, task, rows_of, cost_of, n_input_blocks, n_weight_blocks, n_threads):
-    """Every task, each sum's weights shortly after it, inputs and shared weights at the end.
+def downward(steps, task, unit, rows_of, cost_of, n_input_blocks, n_weight_blocks):
+    """Every task, each sum's weights after it, inputs and shared weights at the end.
 
     Weights of sums with many rows are cut into small items, which even out what the threads have to do.
     """
@@ -94,71 +73,76 @@ def downward(steps, task, rows_of, cost_of, n_input_blocks, n_weight_blocks, n_t
         if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
     work = _nothing(len(steps), total)
-    n, tickets = 0, np.zeros(2)
-    lag = 0 if n_threads == 1 else _LAG
-    for i in range(len(task) + lag):
-        if i < len(task):
-            s = np.int64(task[i])
-            cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
-            n = _cut_rows(work, n, DESCEND, steps, s, rows_of, cost, tickets, n_threads)
-        if i >= lag:
-            s = np.int64(task[i - lag])
-            if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
-                cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
-                n = _cut(work, n, WEIGHTS, s, np.int64(steps[s, WIDTH]), UNITS_PER_ITEM, cost, tickets, n_threads)
+    n, tickets = 0, _no_tickets()
+    behind = 0  # weights of the tasks from here on are to be dealt with
+    for i in range(len(task)):
+        s = np.int64(task[i])
+        cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
+        n = _cut_rows(work, n, DESCEND, steps, s, unit[i], rows_of, cost, tickets)
+        while behind <= i and (unit[behind] >= 0 or behind + _LAG <= i):
+            n = _cut_weights(work, n, steps, np.int64(task[behind]), unit[behind], rows_of, cost_of, tickets)
+            behind += 1
+    for i in range(behind, len(task)):
+        n = _cut_weights(work, n, steps, np.int64(task[i]), unit[i], rows_of, cost_of, tickets)
+    last = unit[len(task) - 1] if len(task) else -1
     for block in range(n_input_blocks):
-        n = _cut(work, n, INPUT_BLOCK, block, 1, 1, 0.0, tickets, n_threads)
+        n = _cut(work, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     for block in range(n_weight_blocks):
-        n = _cut(work, n, WEIGHT_BLOCK, block, 1, 1, 0.0, tickets, n_threads)
+        n = _cut(work, n, WEIGHT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     return _finished(work, n, tickets)
 
 
 @inner
 def _nothing(n_steps, n_items):
     start, count = np.zeros(n_steps, np.int32), np.zeros(n_steps, np.int32)
-    return Items(np.zeros(n_items + 2, np.int32), np.empty((n_items, 4), np.int32), start, count)
+    return Items(np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), start, count)
+
+
+@inner
+def _no_tickets():
+    """The number of tickets, the unit of the last one, and its work."""
+    return np.array([0.0, -2.0, 0.0])
 
 
 @inner
 def _finished(work, n, tickets):
-    """Without what was reserved and not needed; the last ticket, still open, ends here."""
+    """Without what was reserved and not needed."""
     k = int(tickets[0])
-    if work.ptr[k] < n:
-        k += 1
-        work.ptr[k] = n
+    work.ptr[k] = n
     return Items(work.ptr[: k + 1], work.item[:n], work.start, work.count)
 
 
-@inner
-def _cut_rows(work, n, what, steps, s, rows_of, cost, tickets, n_threads):
+@inner(forceinline=True)
+def _cut_rows(work, n, what, steps, s, unit, rows_of, cost, tickets):
     rows = np.int64(rows_of[s])
     work.start[s] = n
     whole = steps[s, WIDTH] == 1 and steps[s, INLINED] < 0
-    end = _cut(work, n, what, s, rows, rows if whole else ROWS_PER_ITEM, cost, tickets, n_threads)
+    end = _cut(work, n, what, s, unit, rows, rows if whole else ROWS_PER_ITEM, cost, tickets)
     work.count[s] = end - n
     return end
 
 
-@inner
-def _cut(work, n, what, step, size, most, cost, tickets, n_threads):
-    """Append the ranges of 0:size. `tickets` has the number of finished ones, and the work in the one that is open.
+@inner(forceinline=True)
+def _cut_weights(work, n, steps, s, unit, rows_of, cost_of, tickets):
+    """The weights of a sum with many rows, a few units at a time."""
+    if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
+        cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
+        n = _cut(work, n, WEIGHTS, s, unit, np.int64(steps[s, WIDTH]), UNITS_PER_ITEM, cost, tickets)
+    return n
 
-    One thread has all items in one ticket. A step that was cut has tickets of its own.
-    """
+
+@inner(forceinline=True)
+def _cut(work, n, what, step, unit, size, most, cost, tickets):
+    """Append the ranges of 0:size. A unit is one ticket; elsewhere every range is one, unless it is little work."""
     start = 0
     while start < size:
         end = min(start + most, size)
+        if unit != tickets[1] or (unit < 0 and (tickets[2] > _WORTH_A_TICKET or size > most)):
+            work.ptr[int(tickets[0])] = n
+            tickets[0] += 1
+            tickets[1], tickets[2] = unit, 0
+        tickets[2] += OVERHEAD + (end - start) * cost if size <= most else np.inf
         work.item[n, 0], work.item[n, 1], work.item[n, 2], work.item[n, 3] = what, step, start, end
-        if n_threads > 1:
-            if tickets[1] > 0 and size > most:
-                tickets[0] += 1
-                work.ptr[int(tickets[0])] = n
-                tickets[1] = 0
-            tickets[1] += _OVERHEAD + (end - start) * cost
-            if tickets[1] > _WORTH_A_TICKET or size > most:
-                tickets[0] += 1
-                work.ptr[int(tickets[0])] = n + 1
-                tickets[1] = 0
         n += 1
         start = end
     return n

@@ -57,7 +57,7 @@ def forward(P, B, work, W, T, V, E, L, t, n_threads, progress, bell):
     """Fill V, E and L for every step of the batch."""
     ring(bell, t, n_threads)
     index = new_index(len(B.rows))
-    ticket = take(work, progress)
+    ticket = take(progress)
     while ticket < len(work.ptr) - 1:
         if n_threads > 1:
             wait_below(P, work, progress, ticket)
@@ -95,9 +95,9 @@ def forward(P, B, work, W, T, V, E, L, t, n_threads, progress, bell):
                 s = work.item[i, 1]
         if n_threads > 1:
             tell(work, progress, ticket)
-        ticket = take(work, progress)
+        ticket = take(progress)
     if n_threads > 1:
-        finish(work, progress, t)
+        finish(progress, len(work.ptr) - 1, t)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -105,7 +105,7 @@ def backward(P, B, work, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST,
     """Fill A, and unless mode is ADJOINTS deal with weights and inputs as well."""
     ring(bell, t, n_threads)
     index = new_index(len(B.rows))
-    ticket = take(work, progress)
+    ticket = take(progress)
     while ticket < len(work.ptr) - 1:
         if n_threads > 1:
             wait_above(P, work, owners, progress, ticket)
@@ -144,6 +144,6 @@ def backward(P, B, work, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST,
                         add_gradient(P, B, V, E, A, FL, owners.weight_step[q])
         if n_threads > 1:
             tell(work, progress, ticket)
-        ticket = take(work, progress)
+        ticket = take(progress)
     if n_threads > 1:
-        finish(work, progress, t)
+        finish(progress, len(work.ptr) - 1, t)

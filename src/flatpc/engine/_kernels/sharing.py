@@ -4,6 +4,8 @@ import numpy as np
 from numba import njit
 
 from flatpc.engine._kernels.compiling import inner
+from flatpc.engine._kernels.threads import ring
+from flatpc.engine._kernels.tickets import finish, hand_in, take
 
 _SCOPES = 16
 """Numbers in a cache line."""
@@ -60,21 +62,22 @@ def number_sub_rows(codes, n_codes, part_ptr, part, ids, count):
                 count[s] = _renumber(ids[s], ids[other], count[other], ids[s])
 
 
-@njit(cache=True, boundscheck=False)
-def plan_batch(ids, rows, number, where, representative, count):
+@njit(cache=True, nogil=True, boundscheck=False)
+def plan_batch(ids, rows, number, where, representative, count, t, n_threads, progress, bell):
     """Number the sub-rows of one batch, in order of first occurrence.
 
     ids[r, s]: which of scope s's distinct sub-rows row r of the data set has; where[s, b]: number of batch row b's sub-row in
-    scope s; representative[s, u]: a batch row that has sub-row u. `number` is scratch of -1, one entry per distinct sub-row
-    of the scope that has most, and is left as it was found.
+    scope s; representative[s, u]: a batch row that has sub-row u. `number` is scratch of -1 for each thread, one entry per
+    distinct sub-row of the scope that has most, and is left as it was found.
     """
+    ring(bell, t, n_threads)
     n_batch, n_scopes = len(rows), ids.shape[1]
-    if n_batch == 0:
-        count[:] = 0
-        return
     # A few scopes at a time: rows of the table are far apart, and each is fetched a cache line at a time.
     some = np.empty((_SCOPES, n_batch), np.int32)
-    for start in range(0, n_scopes, _SCOPES):
+    n_tickets = -(-n_scopes // _SCOPES)
+    ticket = take(progress)
+    while ticket < n_tickets:
+        start = ticket * _SCOPES
         n = min(_SCOPES, n_scopes - start)
         for b in range(n_batch):
             row = ids[rows[b], start : start + n]
@@ -82,13 +85,19 @@ def plan_batch(ids, rows, number, where, representative, count):
                 some[j, b] = row[j]
         for j in range(n):
             s = start + j
-            count[s] = _number_batch(some[j], number, where[s], representative[s])
+            count[s] = _number_batch(some[j], number[t], where[s], representative[s])
+        hand_in(progress)
+        ticket = take(progress)
+    finish(progress, n_tickets, t)
 
 
 @inner
 def _number_batch(of_row, number, where, representative):
     """The same for one scope, whose sub-rows `of_row` has; returns how many are in the batch."""
-    n, first, differ = len(of_row), of_row[0], np.int32(0)
+    n = len(of_row)
+    if n == 0:
+        return 0
+    first, differ = of_row[0], np.int32(0)
     for b in range(n):
         d = np.int32(of_row[b] ^ first)
         where[b] = d

@@ -13,8 +13,8 @@ _NEXT, _DONE = 0, PROGRESS // 2
 
 
 @inner
-def take(work, progress):
-    """The next ticket; there are `len(work.ptr) - 1`."""
+def take(progress):
+    """The next ticket."""
     return add(progress, _NEXT, 1)
 
 
@@ -61,15 +61,21 @@ def wait_above(P, work, owners, progress, ticket):
 
 @inner
 def tell(work, progress, ticket):
-    """Say that a ticket is done."""
+    """Say that a ticket with items is done."""
     for i in range(work.ptr[ticket], work.ptr[ticket + 1]):
         if work.item[i, 0] == EVALUATE or work.item[i, 0] == DESCEND:
             add(progress, PROGRESS + work.item[i, 1], 1)
+    hand_in(progress)
+
+
+@inner
+def hand_in(progress):
+    """Say that a ticket is done."""
     add(progress, _DONE, 1)
 
 
 @inner
-def finish(work, progress, t):
+def finish(progress, n_tickets, t):
     """Thread 0 waits until all tickets are done; the others may go."""
     if t == 0:
-        wait_for(progress, _DONE, len(work.ptr) - 1)
+        wait_for(progress, _DONE, n_tickets)

@@ -1,0 +1,108 @@
+"""In which order several threads go through a circuit: whole parts of it, then what is above them, the most urgent first.
+
+A core reads what it has just written many times as fast as what another one has. So a **unit** of work is a part of the circuit
+that one thread can go through depth first: steps with numbers in a row, of which none but the last ones is used from outside.
+Where such a part would be a large share of all the work, near the root, every step is a unit of its own.
+"""
+
+import numpy as np
+from numba import njit
+
+from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, PARENT, PARENT_END
+from flatpc.engine._kernels.compiling import inner
+
+OVERHEAD = 2e3
+"""Of a step, in multiplications."""
+UNITS_PER_THREAD = 16
+ALONE = -1
+
+
+def orders(P, task, rows_of, cost_of, n_threads):
+    """The tasks in the order upward and in the order downward, each with their units; ALONE for a step that has none."""
+    work = OVERHEAD + rows_of * cost_of
+    unit, alone, up, down = _rank(P, work, work[task].sum() / (n_threads * UNITS_PER_THREAD))
+    found = []
+    for urgency, number in ((up, task), (down, -task)):
+        order = task[np.lexsort((number, unit[task], -urgency[unit[task]]))]
+        found.append((order, np.where(alone[order], ALONE, unit[order])))
+    return tuple(found)
+
+
+@njit(cache=True, boundscheck=False)
+def _rank(P, work, most):
+    """The unit of each step, whether it is alone in it, and per unit the work on the longest ways to the root and to inputs."""
+    n = len(P.steps)
+    inlined = np.zeros(n, np.bool_)
+    for s in range(n):
+        if P.steps[s, INLINED] >= 0:
+            inlined[P.steps[s, INLINED]] = True
+    unit, alone = _units(P, inlined, work, most)
+    cost = np.zeros(unit[-1] + 1)
+    for s in range(n):
+        if not inlined[s]:
+            cost[unit[s]] += work[s]
+    up, down = cost.copy(), cost.copy()
+    for s in range(n - 1, -1, -1):
+        for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
+            above = unit[_user(P, inlined, P.parent[q, 0])]
+            if above != unit[s] and not inlined[s]:
+                up[unit[s]] = max(up[unit[s]], cost[unit[s]] + up[above])
+    for s in range(n):
+        here = unit[_user(P, inlined, s)]
+        for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+            below = unit[_user(P, inlined, P.child[q])]
+            if below != here:
+                down[here] = max(down[here], cost[here] + down[below])
+    return unit, alone, up, down
+
+
+@inner
+def _user(P, inlined, s):
+    """The step with which s is computed: itself, unless it is a product that its only user computes."""
+    return P.parent[P.steps[s, PARENT], 0] if inlined[s] else s
+
+
+@inner
+def _units(P, inlined, work, most):
+    """Per step its unit, units numbered in the order of steps, and whether it is alone.
+
+    A step and the open units that nobody uses after it become one unit, unless that would be too much work.
+    """
+    n = len(work)
+    begins, alone = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    first, cost, last_use = np.empty(n + 1, np.int64), np.empty(n), np.empty(n, np.int64)  # of open units, a stack
+    size = 0
+    for s in range(n):
+        if inlined[s]:
+            continue
+        below, total = size, work[s]
+        while below > 0 and last_use[below - 1] <= s:
+            below -= 1
+            total += cost[below]
+        start = first[below] if below < size else s
+        if total > most:
+            _close(first, cost, below, size, s, most, begins)
+            alone[s], start, total = True, s, np.inf
+        use = s
+        for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
+            use = max(use, _user(P, inlined, P.parent[q, 0]))
+        size = below + 1
+        first[below], cost[below], last_use[below] = start, total, use
+    _close(first, cost, 0, size, n, most, begins)
+    for s in range(n - 1):
+        begins[s] |= alone[s]
+        begins[s + 1] |= alone[s]
+    begins[n - 1] |= alone[n - 1]
+    unit = np.cumsum(begins) - 1
+    return unit, alone
+
+
+@inner
+def _close(first, cost, below, size, end, most, begins):
+    """Units from `below` on grow no more; neighbours that are small become one."""
+    total = np.inf
+    for i in range(below, size):
+        total += cost[i]
+        if total > most:
+            begins[first[i]] = True
+            total = cost[i]
