@@ -125,9 +125,9 @@ def _phases(evaluator: Evaluator, evidence: Evidence, steps: int) -> tuple[np.nd
         plan = evidence.plan(rows)
         at = plan.batch.at
         at[:, ADJOINT], at[:, ADJOINT_ROWS] = at[:, VALUE], at[:, ROWS]
-        up = items.upward(work._steps, *work._depth_first[0], at[:, ROWS], work._cost).item
+        up = items.upward(work._most_rows, *work._depth_first[0], at[:, ROWS], work._cost).item
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
-        down = items.downward(structure.steps, *work._depth_first[1], at[:, ROWS], work._cost, *n_blocks).item
+        down = items.downward(structure.steps, work._most_rows, *work._depth_first[1], at[:, ROWS], work._cost, *n_blocks).item
         spent = [np.zeros(len(UP), np.int64), np.zeros(len(DOWN), np.int64)]
         buffers = work.weights, work.inputs, work._values, work._scales
         _timed_up(structure, plan.batch, up, *buffers, work._losses, spent[0])

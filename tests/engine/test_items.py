@@ -34,8 +34,8 @@ def cut(n_threads, share=False):
     found, (up, down) = evaluator._team(rows_of)
     assert found == n_threads
     steps = program.structure.steps
-    upward = items.upward(steps, *up, rows_of, evaluator._cost)
-    return program.structure, rows_of, upward, items.downward(steps, *down, rows_of, evaluator._cost, 3, 2)
+    upward = items.upward(evaluator._most_rows, *up, rows_of, evaluator._cost)
+    return program.structure, rows_of, upward, items.downward(steps, evaluator._most_rows, *down, rows_of, evaluator._cost, 3, 2)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

@@ -37,7 +37,7 @@ DEFAULT_MEMORY = 1 << 30
 _PLAN_BYTES = 1 << 28
 _FEW_ROWS = 256
 _CACHE_BYTES = 1 << 22
-WORTH_A_THREAD = 8e6
+WORTH_A_THREAD = 2e6
 """Multiplications of a pass, below which waking another thread takes longer than it saves."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
@@ -60,6 +60,7 @@ class Evaluator:
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
+        self._most_rows = items.most_rows(self._steps)
         task, one_unit = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
         self._depth_first: Orders = (task, one_unit), (task[::-1].copy(), one_unit)
         self._orders: Orders | None = None
@@ -112,7 +113,7 @@ class Evaluator:
         self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
         rows_of = plan.batch.at[:, columns.ROWS]
         n_threads, (order, _) = self._team(rows_of)
-        work = items.upward(self._steps, *order, rows_of, self._cost)
+        work = items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
             passes.forward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
@@ -146,7 +147,7 @@ class Evaluator:
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
         n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
-        work = items.downward(self._steps, *order, rows_of, self._cost, *n_blocks)
+        work = items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)
         run_tickets(
             passes.backward, n_threads, self.program.n_steps,
             self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,

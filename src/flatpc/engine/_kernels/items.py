@@ -14,6 +14,7 @@ from flatpc.engine._kernels.columns import (
     ALONE,
     BARE,
     INLINED,
+    LARGEST,
     ROW,
     ROWS,
     SCALED,
@@ -34,6 +35,8 @@ EVALUATE, DESCEND, WEIGHTS, INPUT_BLOCK, WEIGHT_BLOCK = range(5)
 _WORTH_A_TICKET = 2e4
 _LAG = 2
 """A sum's weights are dealt with so many steps after the sum: others may still be at work on its last rows."""
+_NO_TICKETS = 0, -2, 0.0
+"""The number of tickets, the unit of the last one, and its work."""
 
 
 class Items(NamedTuple):
@@ -46,22 +49,30 @@ class Items(NamedTuple):
     count: NDArray[np.int32]
 
 
+def most_rows(steps):
+    """Per step how many rows of it are one item; scalar steps, of which there are many if any, stay whole."""
+    whole = (steps[:, WIDTH] == 1) & (steps[:, INLINED] < 0)
+    return np.where(whole, LARGEST, ROWS_PER_ITEM).astype(np.int64)
+
+
 @njit(cache=True, boundscheck=False)
-def upward(steps, task, unit, rows_of, cost_of):
-    """Every task cut into ranges of rows; scalar steps, of which there are many if any, stay whole."""
+def upward(most_rows, task, unit, rows_of, cost_of):
+    """Every task cut into ranges of at most so many rows."""
     total = 0
     for i in range(len(task)):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
-    work = _nothing(len(steps), total)
-    n, tickets = 0, _no_tickets()
+    ptr, item, start, count = _nothing(len(most_rows), total)
+    n, tickets = 0, _NO_TICKETS
     for i in range(len(task)):
         s = np.int64(task[i])
-        n = _cut_rows(work, n, EVALUATE, steps, s, unit[i], rows_of, cost_of[s], tickets)
-    return _finished(work, n, tickets)
+        start[s] = n
+        n, tickets = _cut(ptr, item, n, EVALUATE, s, unit[i], rows_of[s], most_rows[s], cost_of[s], tickets)
+        count[s] = n - start[s]
+    return _finished(ptr, item, start, count, n, tickets)
 
 
 @njit(cache=True, boundscheck=False)
-def downward(steps, task, unit, rows_of, cost_of, n_input_blocks, n_weight_blocks):
+def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_weight_blocks):
     """Every task, each sum's weights after it, inputs and shared weights at the end.
 
     Weights of sums with many rows are cut into small items, which even out what the threads have to do.
@@ -72,80 +83,66 @@ def downward(steps, task, unit, rows_of, cost_of, n_input_blocks, n_weight_block
         total += (rows_of[s] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
         if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
-    work = _nothing(len(steps), total)
-    n, tickets = 0, _no_tickets()
+    ptr, item, start, count = _nothing(len(steps), total)
+    n, tickets = 0, _NO_TICKETS
     behind = 0  # weights of the tasks from here on are to be dealt with
     for i in range(len(task)):
         s = np.int64(task[i])
         cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
-        n = _cut_rows(work, n, DESCEND, steps, s, unit[i], rows_of, cost, tickets)
+        start[s] = n
+        n, tickets = _cut(ptr, item, n, DESCEND, s, unit[i], rows_of[s], most_rows[s], cost, tickets)
+        count[s] = n - start[s]
         while behind <= i and (unit[behind] >= 0 or behind + _LAG <= i):
-            n = _cut_weights(work, n, steps, np.int64(task[behind]), unit[behind], rows_of, cost_of, tickets)
+            n, tickets = _cut_weights(ptr, item, n, steps, task[behind], unit[behind], rows_of, cost_of, tickets)
             behind += 1
     for i in range(behind, len(task)):
-        n = _cut_weights(work, n, steps, np.int64(task[i]), unit[i], rows_of, cost_of, tickets)
+        n, tickets = _cut_weights(ptr, item, n, steps, task[i], unit[i], rows_of, cost_of, tickets)
     last = unit[len(task) - 1] if len(task) else -1
     for block in range(n_input_blocks):
-        n = _cut(work, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
+        n, tickets = _cut(ptr, item, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     for block in range(n_weight_blocks):
-        n = _cut(work, n, WEIGHT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
-    return _finished(work, n, tickets)
+        n, tickets = _cut(ptr, item, n, WEIGHT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
+    return _finished(ptr, item, start, count, n, tickets)
 
 
 @inner
 def _nothing(n_steps, n_items):
     start, count = np.zeros(n_steps, np.int32), np.zeros(n_steps, np.int32)
-    return Items(np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), start, count)
+    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), start, count
 
 
 @inner
-def _no_tickets():
-    """The number of tickets, the unit of the last one, and its work."""
-    return np.array([0.0, -2.0, 0.0])
-
-
-@inner
-def _finished(work, n, tickets):
+def _finished(ptr, item, start, count, n, tickets):
     """Without what was reserved and not needed."""
-    k = int(tickets[0])
-    work.ptr[k] = n
-    return Items(work.ptr[: k + 1], work.item[:n], work.start, work.count)
+    ptr[tickets[0]] = n
+    return Items(ptr[: tickets[0] + 1], item[:n], start, count)
 
 
 @inner(forceinline=True)
-def _cut_rows(work, n, what, steps, s, unit, rows_of, cost, tickets):
-    rows = np.int64(rows_of[s])
-    work.start[s] = n
-    whole = steps[s, WIDTH] == 1 and steps[s, INLINED] < 0
-    end = _cut(work, n, what, s, unit, rows, rows if whole else ROWS_PER_ITEM, cost, tickets)
-    work.count[s] = end - n
-    return end
-
-
-@inner(forceinline=True)
-def _cut_weights(work, n, steps, s, unit, rows_of, cost_of, tickets):
+def _cut_weights(ptr, item, n, steps, s, unit, rows_of, cost_of, tickets):
     """The weights of a sum with many rows, a few units at a time."""
     if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
         cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
-        n = _cut(work, n, WEIGHTS, s, unit, np.int64(steps[s, WIDTH]), UNITS_PER_ITEM, cost, tickets)
-    return n
+        n, tickets = _cut(ptr, item, n, WEIGHTS, s, unit, steps[s, WIDTH], UNITS_PER_ITEM, cost, tickets)
+    return n, tickets
 
 
 @inner(forceinline=True)
-def _cut(work, n, what, step, unit, size, most, cost, tickets):
+def _cut(ptr, item, n, what, step, unit, size, most, cost, tickets):
     """Append the ranges of 0:size. A unit is one ticket; elsewhere every range is one, unless it is little work."""
     start = 0
+    k, last, work = tickets
     while start < size:
         end = min(start + most, size)
-        if unit != tickets[1] or (unit < 0 and (tickets[2] > _WORTH_A_TICKET or size > most)):
-            work.ptr[int(tickets[0])] = n
-            tickets[0] += 1
-            tickets[1], tickets[2] = unit, 0
-        tickets[2] += OVERHEAD + (end - start) * cost if size <= most else np.inf
-        work.item[n, 0], work.item[n, 1], work.item[n, 2], work.item[n, 3] = what, step, start, end
+        if unit < 0 or unit != last:
+            if unit != last or work > _WORTH_A_TICKET or size > most:
+                ptr[k] = n
+                k, last, work = k + 1, np.int64(unit), 0.0
+            work += OVERHEAD + (end - start) * cost if size <= most else np.inf
+        item[n, 0], item[n, 1], item[n, 2], item[n, 3] = what, step, start, end
         n += 1
         start = end
-    return n
+    return n, (k, last, work)
 
 
 @njit(cache=True, boundscheck=False)

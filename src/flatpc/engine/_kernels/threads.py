@@ -30,7 +30,7 @@ PROGRESS = 2 * _LINE
 _lock = threading.Lock()
 """Whoever holds it has the workers for itself."""
 _bell = np.zeros(_LINE, np.int64)
-_team: tuple[int, list["_Worker"]] = 0, []
+_team: list["_Worker"] = []
 
 
 class _Worker:
@@ -88,11 +88,12 @@ def run_tickets(kernel: Callable[..., Any], n_threads: int, n_steps: int, *argum
 
     The kernel's thread 0 rings, and returns when all tickets are done. Nobody waits for the others to start or to end.
     """
-    progress = np.zeros(PROGRESS + n_steps, np.int64)
     if n_threads == 1 or not _lock.acquire(blocking=False):
+        progress = np.zeros(PROGRESS, np.int64)
         kernel(*arguments, 0, 1, progress, progress)
         return
     try:
+        progress = np.zeros(PROGRESS + n_steps, np.int64)
         for t, worker in enumerate(_workers(n_threads - 1), start=1):
             worker.forget()
             worker.jobs.put(lambda t=t: kernel(*arguments, t, n_threads, progress, _bell))  # type: ignore[misc]
@@ -102,13 +103,20 @@ def run_tickets(kernel: Callable[..., Any], n_threads: int, n_steps: int, *argum
 
 
 def _workers(n: int) -> list[_Worker]:
-    """Of this process, which may be a fork of one that had workers."""
-    global _team
-    if _team[0] != os.getpid():
-        _team = os.getpid(), []
-    while len(_team[1]) < n:
-        _team[1].append(_Worker())
-    return _team[1][:n]
+    while len(_team) < n:
+        _team.append(_Worker())
+    return _team[:n]
+
+
+def _forget_team() -> None:
+    """A forked process has none of its parent's threads, and nobody who would release the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _team.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_team)
 
 
 def _entry(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
