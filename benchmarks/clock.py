@@ -52,3 +52,11 @@ def two_sgemms(n: int = 500) -> float:
     with ThreadPoolExecutor(2) as pool:
         one, two = best(lambda: a @ b, lambda: list(pool.map(np.matmul, (a, c), (b, d))), seconds=2.0)
     return 2 * one / two
+
+
+def two_copies(n: int = 1 << 20) -> float:
+    """The same for work that only moves numbers: each thread copies some megabytes from one place to another."""
+    a, b, c, d = np.ones((4, n))
+    with ThreadPoolExecutor(2) as pool:
+        one, two = best(lambda: np.copyto(b, a), lambda: list(pool.map(np.copyto, (b, d), (a, c))), seconds=2.0)
+    return 2 * one / two

@@ -23,7 +23,7 @@ from rich.table import Table
 
 import flatpc as fp
 from benchmarks.binary_data import NAMES, folder, train_rows
-from benchmarks.clock import best, geometric_mean, sgemm_rate, two_sgemms
+from benchmarks.clock import best, geometric_mean, sgemm_rate, two_copies, two_sgemms
 from benchmarks.dense_step import DenseTree
 from flatpc.circuit.circuit import Circuit
 from flatpc.engine._kernels import columns
@@ -165,6 +165,7 @@ def threads(names: tuple[str, ...] = NAMES) -> None:
         table.add_row(name, str(X.shape[1]), f"{one / two:.2f}")
     table.add_section()
     table.add_row("two sgemms at once", "", f"{two_sgemms():.2f}")
+    table.add_row("two copies at once", "", f"{two_copies():.2f}")
     console.print(table)
 
 

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from benchmarks.engine import random_dag
 from numba import njit
 
 import flatpc as fp
@@ -12,7 +13,6 @@ from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, ROWS, WIDT
 from flatpc.engine._kernels.order import orders
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
-from benchmarks.engine import random_dag
 from tests.engine.conformance import unused_nodes
 from tests.engine.test_sharing import bits
 
@@ -59,12 +59,12 @@ def test_everything_comes_after_what_it_uses(n_threads, share):
     for i, (_, s, *_) in enumerate(up.item):
         t = s if steps[s, INLINED] < 0 else steps[s, INLINED]
         for c in structure.child[steps[t, CHILD] : steps[t, CHILD_END]]:
-            assert up.start[c] + up.count[c] <= i
-            last = down.start[s] + down.count[s]
-            assert last <= down.start[c]
+            assert up.first[c] + up.pieces[c] <= i
+            last = down.first[s] + down.pieces[s]
+            assert last <= down.first[c]
     for what, s in {tuple(x) for x in down.item[:, :2] if x[0] == items.WEIGHTS}:
         first = np.flatnonzero((down.item[:, :2] == (what, s)).all(axis=1))[0]
-        assert down.start[s] + down.count[s] <= first
+        assert down.first[s] + down.pieces[s] <= first
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
@@ -76,7 +76,7 @@ def test_a_ticket_is_a_range_of_one_step_or_some_whole_steps(n_threads):
         assert (np.diff(work.ptr) > 0).all()
         for first, last in zip(work.ptr[:-1], work.ptr[1:], strict=True):
             steps = [s for what, s, *_ in work.item[first:last] if what in (items.EVALUATE, items.DESCEND)]
-            assert last - first == 1 or all(first <= work.start[s] <= last - work.count[s] for s in steps)
+            assert last - first == 1 or all(first <= work.first[s] <= last - work.pieces[s] for s in steps)
 
 
 def test_one_thread_has_one_ticket():

@@ -44,12 +44,12 @@ class Items(NamedTuple):
 
     ptr: NDArray[np.int32]
     item: NDArray[np.int32]
-    start: NDArray[np.int32]
+    first: NDArray[np.int32]
     """Per step the first of the items that evaluate it or descend to it, and how many there are."""
-    count: NDArray[np.int32]
+    pieces: NDArray[np.int32]
 
 
-def most_rows(steps):
+def most_rows(steps: NDArray[np.int32]) -> NDArray[np.int64]:
     """Per step how many rows of it are one item; scalar steps, of which there are many if any, stay whole."""
     whole = (steps[:, WIDTH] == 1) & (steps[:, INLINED] < 0)
     return np.where(whole, LARGEST, ROWS_PER_ITEM).astype(np.int64)
@@ -61,14 +61,14 @@ def upward(most_rows, task, unit, rows_of, cost_of):
     total = 0
     for i in range(len(task)):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
-    ptr, item, start, count = _nothing(len(most_rows), total)
+    ptr, item, first, pieces = _nothing(len(most_rows), total)
     n, tickets = 0, _NO_TICKETS
     for i in range(len(task)):
         s = np.int64(task[i])
-        start[s] = n
+        first[s] = n
         n, tickets = _cut(ptr, item, n, EVALUATE, s, unit[i], rows_of[s], most_rows[s], cost_of[s], tickets)
-        count[s] = n - start[s]
-    return _finished(ptr, item, start, count, n, tickets)
+        pieces[s] = n - first[s]
+    return _finished(ptr, item, first, pieces, n, tickets)
 
 
 @njit(cache=True, boundscheck=False)
@@ -83,15 +83,15 @@ def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_w
         total += (rows_of[s] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
         if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
-    ptr, item, start, count = _nothing(len(steps), total)
+    ptr, item, first, pieces = _nothing(len(steps), total)
     n, tickets = 0, _NO_TICKETS
     behind = 0  # weights of the tasks from here on are to be dealt with
     for i in range(len(task)):
         s = np.int64(task[i])
         cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
-        start[s] = n
+        first[s] = n
         n, tickets = _cut(ptr, item, n, DESCEND, s, unit[i], rows_of[s], most_rows[s], cost, tickets)
-        count[s] = n - start[s]
+        pieces[s] = n - first[s]
         while behind <= i and (unit[behind] >= 0 or behind + _LAG <= i):
             n, tickets = _cut_weights(ptr, item, n, steps, task[behind], unit[behind], rows_of, cost_of, tickets)
             behind += 1
@@ -102,20 +102,20 @@ def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_w
         n, tickets = _cut(ptr, item, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     for block in range(n_weight_blocks):
         n, tickets = _cut(ptr, item, n, WEIGHT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
-    return _finished(ptr, item, start, count, n, tickets)
+    return _finished(ptr, item, first, pieces, n, tickets)
 
 
 @inner
 def _nothing(n_steps, n_items):
-    start, count = np.zeros(n_steps, np.int32), np.zeros(n_steps, np.int32)
-    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), start, count
+    first, pieces = np.zeros(n_steps, np.int32), np.zeros(n_steps, np.int32)
+    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), first, pieces
 
 
 @inner
-def _finished(ptr, item, start, count, n, tickets):
+def _finished(ptr, item, first, pieces, n, tickets):
     """Without what was reserved and not needed."""
     ptr[tickets[0]] = n
-    return Items(ptr[: tickets[0] + 1], item[:n], start, count)
+    return Items(ptr[: tickets[0] + 1], item[:n], first, pieces)
 
 
 @inner(forceinline=True)

@@ -7,9 +7,12 @@ Where such a part would be a large share of all the work, near the root, every s
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, PARENT, PARENT_END
+from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, PARENT, PARENT_END, Structure
 from flatpc.engine._kernels.compiling import inner
+
+Ints = NDArray[np.int64]
 
 OVERHEAD = 2e3
 """Of a step, in multiplications."""
@@ -17,15 +20,18 @@ UNITS_PER_THREAD = 16
 ALONE = -1
 
 
-def orders(P, task, rows_of, cost_of, n_threads):
+def orders(
+    P: Structure, task: Ints, rows_of: NDArray[np.int32], cost_of: NDArray[np.float64], n_threads: int
+) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """The tasks in the order upward and in the order downward, each with their units; ALONE for a step that has none."""
     work = OVERHEAD + rows_of * cost_of
     unit, alone, up, down = _rank(P, work, work[task].sum() / (n_threads * UNITS_PER_THREAD))
-    found = []
-    for urgency, number in ((up, task), (down, -task)):
+
+    def ordered(urgency: NDArray[np.float64], number: Ints) -> tuple[Ints, Ints]:
         order = task[np.lexsort((number, unit[task], -urgency[unit[task]]))]
-        found.append((order, np.where(alone[order], ALONE, unit[order])))
-    return tuple(found)
+        return order, np.where(alone[order], ALONE, unit[order])
+
+    return ordered(up, task), ordered(down, -task)
 
 
 @njit(cache=True, boundscheck=False)
@@ -81,14 +87,14 @@ def _units(P, inlined, work, most):
             total += cost[below]
         start = first[below] if below < size else s
         if total > most:
-            _close(first, cost, below, size, s, most, begins)
+            _close(first, cost, below, size, most, begins)
             alone[s], start, total = True, s, np.inf
         use = s
         for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
             use = max(use, _user(P, inlined, P.parent[q, 0]))
         size = below + 1
         first[below], cost[below], last_use[below] = start, total, use
-    _close(first, cost, 0, size, n, most, begins)
+    _close(first, cost, 0, size, most, begins)
     for s in range(n - 1):
         begins[s] |= alone[s]
         begins[s + 1] |= alone[s]
@@ -98,7 +104,7 @@ def _units(P, inlined, work, most):
 
 
 @inner
-def _close(first, cost, below, size, end, most, begins):
+def _close(first, cost, below, size, most, begins):
     """Units from `below` on grow no more; neighbours that are small become one."""
     total = np.inf
     for i in range(below, size):

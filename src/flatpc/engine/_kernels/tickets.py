@@ -21,8 +21,8 @@ def take(progress):
 @inner
 def _wait_for_step(work, progress, s, first):
     """Wait for all items of a step, unless they belong to the ticket itself, which starts with item `first`."""
-    if work.start[s] < first:
-        wait_for(progress, PROGRESS + s, work.count[s])
+    if work.first[s] < first:
+        wait_for(progress, PROGRESS + s, work.pieces[s])
 
 
 @inner
@@ -46,7 +46,7 @@ def wait_above(P, work, owners, progress, ticket):
         if what == DESCEND:
             for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
                 p = P.parent[q, 0]
-                if work.count[p] == 0:  # inlined: its only user passes its adjoints on
+                if work.pieces[p] == 0:  # inlined: its only user passes its adjoints on
                     p = P.parent[P.steps[p, PARENT], 0]
                 _wait_for_step(work, progress, p, first)
         elif what == WEIGHTS:
