@@ -16,11 +16,19 @@ from flatpc.engine.evidence import Evidence
 from tests.engine.conformance import unused_nodes
 from tests.engine.test_sharing import bits
 
+
+def unused_beside_root():
+    """A deep part and an input below the root's product; a node that nobody uses comes between the two and the root."""
+    nodes = [fp.Input(0, fp.Bernoulli(), 64), *(fp.Sum((i,), 64) for i in range(40)), fp.Input(1, fp.Bernoulli(), 64)]
+    return fp.Circuit([*nodes, fp.Sum((40,), 8), fp.Product((40, 41)), fp.Sum((43,))])
+
+
 STRUCTURES = {
     "hidden tree": lambda: fp.structures.hclt(bits(150, 40), 10),
     "random": lambda: fp.structures.rat_spn(16, 3, n_repetitions=3, n_sums=4, n_inputs=4, seed=0),
     "irregular": lambda: random_dag(500, 8),
     "unused nodes": lambda: unused_nodes(fp.Bernoulli()),
+    "unused node beside the root": unused_beside_root,
 }
 
 
@@ -51,20 +59,34 @@ def test_every_row_and_every_unit_is_in_one_item(n_threads):
     assert np.bincount(down.item[:, 0], minlength=5)[[items.INPUT_BLOCK, items.WEIGHT_BLOCK]].tolist() == [3, 2]
 
 
+def tickets_of(work):
+    """The ticket of each item."""
+    return np.repeat(np.arange(len(work.ptr) - 1), np.diff(work.ptr))
+
+
+def places_of(work, what):
+    """Per step the places of its items."""
+    return {s: np.flatnonzero((work.item[:, 0] == what) & (work.item[:, 1] == s)) for s in np.unique(work.item[:, 1])}
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("share", [False, True])
 def test_everything_comes_after_what_it_uses(n_threads, share):
     structure, _, up, down = cut(n_threads, share)
     steps = structure.steps
-    for i, (_, s, *_) in enumerate(up.item):
+    going_up, going_down, weights = places_of(up, items.EVALUATE), places_of(down, items.DESCEND), places_of(down, items.WEIGHTS)
+    for s, places in going_up.items():
         t = s if steps[s, INLINED] < 0 else steps[s, INLINED]
         for c in structure.child[steps[t, CHILD] : steps[t, CHILD_END]]:
-            assert up.first[c] + up.pieces[c] <= i
-            last = down.first[s] + down.pieces[s]
-            assert last <= down.first[c]
-    for what, s in {tuple(x) for x in down.item[:, :2] if x[0] == items.WEIGHTS}:
-        first = np.flatnonzero((down.item[:, :2] == (what, s)).all(axis=1))[0]
-        assert down.first[s] + down.pieces[s] <= first
+            assert going_up[c].max() < places.min()
+            assert going_down[s].max() < going_down[c].min()
+    for s, places in weights.items():
+        assert len(places) == 0 or going_down[s].max() < places.min()
+    for work, places in ((up, going_up), (down, going_down)):
+        for s, found in places.items():
+            if len(found):
+                assert work.tickets[s].tolist() == [tickets_of(work)[found[0]], tickets_of(work)[found[-1]]]
+        assert (work.tickets[[s for s in range(len(steps)) if s not in places or not len(places[s])]] == -1).all()
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
@@ -76,7 +98,14 @@ def test_a_ticket_is_a_range_of_one_step_or_some_whole_steps(n_threads):
         assert (np.diff(work.ptr) > 0).all()
         for first, last in zip(work.ptr[:-1], work.ptr[1:], strict=True):
             steps = [s for what, s, *_ in work.item[first:last] if what in (items.EVALUATE, items.DESCEND)]
-            assert last - first == 1 or all(first <= work.first[s] <= last - work.pieces[s] for s in steps)
+            assert last - first == 1 or all(work.tickets[s, 0] == work.tickets[s, 1] for s in steps)
+
+
+def test_the_last_blocks_are_shared_out():
+    _, _, _, down = cut(2)
+    blocks = np.isin(down.item[:, 0], (items.INPUT_BLOCK, items.WEIGHT_BLOCK))
+    last_descent = tickets_of(down)[down.item[:, 0] == items.DESCEND].max()
+    assert (tickets_of(down)[blocks] > last_descent).all()
 
 
 def test_one_thread_has_one_ticket():
@@ -140,3 +169,28 @@ def test_what_a_worker_raises_is_raised():
         with pytest.raises(ValueError, match="of a worker"):
             threads.run(_each, 3, out)
         assert out.tolist() == [3, 3, 3]
+
+
+@njit(nogil=True)
+def _fails(out, t, n_threads, progress, bell):
+    threads.ring(bell, t, n_threads)
+    ticket = threads.add(progress, threads.NEXT, 1)
+    while ticket < 2:
+        if t > 0:
+            out[0] += 1
+            raise MemoryError("of a worker")
+        while threads._observe(progress, threads.NEXT) < 2:
+            pass
+        threads.publish(progress, threads.DONE + ticket, 1)
+        ticket = threads.add(progress, threads.NEXT, 1)
+    if t == 0:
+        threads.wait_for(progress, threads.DONE, 1)
+        threads.wait_for(progress, threads.DONE + 1, 1)
+
+
+def test_a_failed_ticket_is_an_error_and_not_for_ever():
+    out = np.zeros(1)
+    for _ in range(3):
+        with pytest.raises(MemoryError, match="of a worker"):
+            threads.run_tickets(_fails, 2, 2, out)
+    assert out[0] == 3

@@ -80,7 +80,7 @@ def test_data_too_large_for_a_table_of_ids_is_numbered_batch_by_batch(monkeypatc
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("structure", ["hclt", "hclt_trees", "rat_spn", "hmm_homogeneous"])
 def test_the_number_of_threads_changes_no_bit(structure, dtype, monkeypatch):
-    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 0)  # small as these circuits are
+    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 1e-9)  # small as these circuits are
     X = bits(500, 9)
     circuit = {
         "hclt": lambda: fp.structures.hclt(X, 20),

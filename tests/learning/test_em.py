@@ -165,7 +165,7 @@ def test_mean_flow_is_the_mean_over_a_layers_edges():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("sharpness", [None, fp.Sharpness(mu=0.5), fp.Sharpness(mu="mean-flow", inputs=True)])
 def test_results_do_not_depend_on_the_number_of_threads(dtype, sharpness, monkeypatch):
-    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 0)  # small as the circuit is
+    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 1e-9)  # small as the circuit is
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 12))
     circuit = fp.structures.hclt(X, 9)

@@ -92,7 +92,7 @@ class Evaluator:
         """As many rows as can be planned at once; few, for the sake of the cache, if more of them would share nothing."""
         size = max(1, min(len(rows), _PLAN_BYTES // (8 * len(self.program.scopes))))
         if size > 2 * _FEW_ROWS:
-            few, many = evidence.plan(rows[:_FEW_ROWS]), evidence.plan(rows[:size])
+            few, many = evidence.plan(rows[:_FEW_ROWS]), evidence.plan(rows[:size], self.n_threads)
             per_row = (few.n_values / _FEW_ROWS, many.n_values / size)
             if many.n_values * self._values.itemsize > _CACHE_BYTES and per_row[1] > 0.6 * per_row[0]:
                 return _FEW_ROWS
@@ -100,11 +100,12 @@ class Evaluator:
 
     def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, Orders]:
         """How many threads a pass is worth, and the orders in which they go up and down."""
-        if self.n_threads == 1 or rows_of @ self._cost < WORTH_A_THREAD:
+        n_threads = 1 if self.n_threads == 1 else min(self.n_threads, 1 + int(rows_of @ self._cost / WORTH_A_THREAD))
+        if n_threads == 1:
             return 1, self._depth_first
         if self._orders is None:
             self._orders = orders(self.program.structure, self.program.depth_first, rows_of, self._cost, self.n_threads)
-        return self.n_threads, self._orders
+        return n_threads, self._orders
 
     def up(self, plan: Plan) -> None:
         """Evaluate every step for the block."""
@@ -115,7 +116,7 @@ class Evaluator:
         n_threads, (order, _) = self._team(rows_of)
         work = items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
-            passes.forward, n_threads, self.program.n_steps,
+            passes.forward, n_threads, len(work.ptr) - 1,
             self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
         )  # fmt: skip
 
@@ -149,7 +150,7 @@ class Evaluator:
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         work = items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)
         run_tickets(
-            passes.backward, n_threads, self.program.n_steps,
+            passes.backward, n_threads, len(work.ptr) - 1,
             self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,
             self._adjoints, root_flow, shared, mode, gradient, statistics, rule,
         )  # fmt: skip

@@ -8,6 +8,7 @@ above it is shared.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,7 @@ class Evidence:
         self.program = program
         self.X = np.ascontiguousarray(X, np.float64)
         self.share = share
+        self._lock = threading.Lock()
         n_rows, n_scopes = len(X), len(program.scopes)
         self._part_ptr = np.cumsum([0] + [len(parts) for parts in program.scopes]).astype(np.int64)
         self._part = np.array([p for parts in program.scopes for p in parts], np.int64)
@@ -76,12 +78,13 @@ class Evidence:
             count[:] = len(rows)
         elif self._ids is not None:
             n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
-            if len(self._scratch) < n_threads:
-                self._scratch = np.repeat(self._scratch[:1], n_threads, axis=0)
-            run_tickets(
-                sharing.plan_batch, n_threads, 0,
-                self._ids, rows, self._scratch, share[0], share[1], count,
-            )  # fmt: skip
+            with self._lock:  # the scratch has one user at a time
+                if len(self._scratch) < n_threads:
+                    self._scratch = np.repeat(self._scratch[:1], n_threads, axis=0)
+                run_tickets(
+                    sharing.plan_batch, n_threads, -(-n_scopes // sharing.SCOPES_PER_TICKET),
+                    self._ids, rows, self._scratch, share[0], share[1], count,
+                )  # fmt: skip
         else:
             ids, _ = self._number(*_symbols(self.X[rows]))
             sharing.plan_whole(ids, share[0], share[1], count)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from flatpc.engine._kernels.columns import (
     ALONE,
     BARE,
-    INLINED,
+    DENSE_SUM,
+    KIND,
     LARGEST,
     ROW,
     ROWS,
@@ -44,14 +45,13 @@ class Items(NamedTuple):
 
     ptr: NDArray[np.int32]
     item: NDArray[np.int32]
-    first: NDArray[np.int32]
-    """Per step the first of the items that evaluate it or descend to it, and how many there are."""
-    pieces: NDArray[np.int32]
+    tickets: NDArray[np.int32]
+    """`[steps, 2]`: the first and the last ticket that evaluates a step or descends to it; -1 if none does."""
 
 
 def most_rows(steps: NDArray[np.int32]) -> NDArray[np.int64]:
     """Per step how many rows of it are one item; scalar steps, of which there are many if any, stay whole."""
-    whole = (steps[:, WIDTH] == 1) & (steps[:, INLINED] < 0)
+    whole = (steps[:, WIDTH] == 1) & (steps[:, KIND] != DENSE_SUM)
     return np.where(whole, LARGEST, ROWS_PER_ITEM).astype(np.int64)
 
 
@@ -61,14 +61,14 @@ def upward(most_rows, task, unit, rows_of, cost_of):
     total = 0
     for i in range(len(task)):
         total += (rows_of[task[i]] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
-    ptr, item, first, pieces = _nothing(len(most_rows), total)
+    ptr, item, of_step = _nothing(len(most_rows), total)
     n, tickets = 0, _NO_TICKETS
     for i in range(len(task)):
         s = np.int64(task[i])
-        first[s] = n
+        before = tickets[0]
         n, tickets = _cut(ptr, item, n, EVALUATE, s, unit[i], rows_of[s], most_rows[s], cost_of[s], tickets)
-        pieces[s] = n - first[s]
-    return _finished(ptr, item, first, pieces, n, tickets)
+        of_step[s, 0], of_step[s, 1] = min(before, tickets[0] - 1), tickets[0] - 1
+    return _finished(ptr, item, of_step, n, tickets)
 
 
 @njit(cache=True, boundscheck=False)
@@ -83,39 +83,39 @@ def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_w
         total += (rows_of[s] + ROWS_PER_ITEM - 1) // ROWS_PER_ITEM
         if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
             total += (steps[s, WIDTH] + UNITS_PER_ITEM - 1) // UNITS_PER_ITEM
-    ptr, item, first, pieces = _nothing(len(steps), total)
+    ptr, item, of_step = _nothing(len(steps), total)
     n, tickets = 0, _NO_TICKETS
     behind = 0  # weights of the tasks from here on are to be dealt with
     for i in range(len(task)):
         s = np.int64(task[i])
         cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
-        first[s] = n
+        before = tickets[0]
         n, tickets = _cut(ptr, item, n, DESCEND, s, unit[i], rows_of[s], most_rows[s], cost, tickets)
-        pieces[s] = n - first[s]
-        while behind <= i and (unit[behind] >= 0 or behind + _LAG <= i):
+        of_step[s, 0], of_step[s, 1] = min(before, tickets[0] - 1), tickets[0] - 1
+        within = i + 1 < len(task) and unit[i] >= 0 and unit[i + 1] == unit[i]
+        while behind <= i and (unit[behind] >= 0 or (behind + _LAG <= i and not within)):
             n, tickets = _cut_weights(ptr, item, n, steps, task[behind], unit[behind], rows_of, cost_of, tickets)
             behind += 1
     for i in range(behind, len(task)):
         n, tickets = _cut_weights(ptr, item, n, steps, task[i], unit[i], rows_of, cost_of, tickets)
-    last = unit[len(task) - 1] if len(task) else -1
+    last = unit[0] if len(task) and unit[0] == unit[-1] else -1  # all of them one unit, or none
     for block in range(n_input_blocks):
         n, tickets = _cut(ptr, item, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     for block in range(n_weight_blocks):
         n, tickets = _cut(ptr, item, n, WEIGHT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
-    return _finished(ptr, item, first, pieces, n, tickets)
+    return _finished(ptr, item, of_step, n, tickets)
 
 
 @inner
 def _nothing(n_steps, n_items):
-    first, pieces = np.zeros(n_steps, np.int32), np.zeros(n_steps, np.int32)
-    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), first, pieces
+    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), np.full((n_steps, 2), -1, np.int32)
 
 
 @inner
-def _finished(ptr, item, first, pieces, n, tickets):
+def _finished(ptr, item, of_step, n, tickets):
     """Without what was reserved and not needed."""
     ptr[tickets[0]] = n
-    return Items(ptr[: tickets[0] + 1], item[:n], first, pieces)
+    return Items(ptr[: tickets[0] + 1], item[:n], of_step)
 
 
 @inner(forceinline=True)

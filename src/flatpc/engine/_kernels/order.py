@@ -54,11 +54,13 @@ def _rank(P, work, most):
             if above != unit[s] and not inlined[s]:
                 up[unit[s]] = max(up[unit[s]], cost[unit[s]] + up[above])
     for s in range(n):
-        here = unit[_user(P, inlined, s)]
-        for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
-            below = unit[_user(P, inlined, P.child[q])]
-            if below != here:
-                down[here] = max(down[here], cost[here] + down[below])
+        if inlined[s]:
+            continue
+        t = P.steps[s, INLINED] if P.steps[s, INLINED] >= 0 else s
+        for q in range(P.steps[t, CHILD], P.steps[t, CHILD_END]):
+            below = unit[P.child[q]]
+            if below != unit[s]:
+                down[unit[s]] = max(down[unit[s]], cost[unit[s]] + down[below])
     return unit, alone, up, down
 
 

@@ -29,7 +29,7 @@ from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WE
 from flatpc.engine._kernels.scalar_adjoints import collect_scalars, descend_scalars
 from flatpc.engine._kernels.scalars import evaluate_scalars
 from flatpc.engine._kernels.threads import ring
-from flatpc.engine._kernels.tickets import finish, take, tell, wait_above, wait_below
+from flatpc.engine._kernels.tickets import finish, hand_in, take, wait_above, wait_below
 from flatpc.engine._kernels.values import (
     evaluate_dense_sum,
     evaluate_formula,
@@ -94,7 +94,7 @@ def forward(P, B, work, W, T, V, E, L, t, n_threads, progress, bell):
                     break
                 s = work.item[i, 1]
         if n_threads > 1:
-            tell(work, progress, ticket)
+            hand_in(progress, ticket)
         ticket = take(progress)
     if n_threads > 1:
         finish(progress, len(work.ptr) - 1, t)
@@ -143,7 +143,7 @@ def backward(P, B, work, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST,
                     if not P.steps[owners.weight_step[q], ALONE]:
                         add_gradient(P, B, V, E, A, FL, owners.weight_step[q])
         if n_threads > 1:
-            tell(work, progress, ticket)
+            hand_in(progress, ticket)
         ticket = take(progress)
     if n_threads > 1:
         finish(progress, len(work.ptr) - 1, t)

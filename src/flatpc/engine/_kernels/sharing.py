@@ -7,7 +7,7 @@ from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.threads import ring
 from flatpc.engine._kernels.tickets import finish, hand_in, take
 
-_SCOPES = 16
+SCOPES_PER_TICKET = 16
 """Numbers in a cache line."""
 
 
@@ -73,12 +73,12 @@ def plan_batch(ids, rows, number, where, representative, count, t, n_threads, pr
     ring(bell, t, n_threads)
     n_batch, n_scopes = len(rows), ids.shape[1]
     # A few scopes at a time: rows of the table are far apart, and each is fetched a cache line at a time.
-    some = np.empty((_SCOPES, n_batch), np.int32)
-    n_tickets = -(-n_scopes // _SCOPES)
+    some = np.empty((SCOPES_PER_TICKET, n_batch), np.int32)
+    n_tickets = -(-n_scopes // SCOPES_PER_TICKET)
     ticket = take(progress)
     while ticket < n_tickets:
-        start = ticket * _SCOPES
-        n = min(_SCOPES, n_scopes - start)
+        start = ticket * SCOPES_PER_TICKET
+        n = min(SCOPES_PER_TICKET, n_scopes - start)
         for b in range(n_batch):
             row = ids[rows[b], start : start + n]
             for j in range(n):
@@ -86,7 +86,7 @@ def plan_batch(ids, rows, number, where, representative, count, t, n_threads, pr
         for j in range(n):
             s = start + j
             count[s] = _number_batch(some[j], number[t], where[s], representative[s])
-        hand_in(progress)
+        hand_in(progress, ticket)
         ticket = take(progress)
     finish(progress, n_tickets, t)
 

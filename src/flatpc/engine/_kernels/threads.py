@@ -23,9 +23,10 @@ _LINE = 8
 """Entries of a cache line: each thread's counter has its own."""
 _SPINS_BEFORE_YIELD = 1 << 12
 _SPINS_BEFORE_SLEEP = 1 << 21
-_SPINS_BEFORE_GIVING_UP = 1 << 34
-PROGRESS = 2 * _LINE
-"""Where the counters of steps begin, after the next ticket and the number of tickets done."""
+_FAILED = 1
+"""Where counters say that a thread has failed: nobody may wait for it."""
+NEXT, DONE = 0, _LINE
+"""Where the progress of tickets has the next one, and for each one whether it is done."""
 
 _lock = threading.Lock()
 """Whoever holds it has the workers for itself."""
@@ -33,11 +34,40 @@ _bell = np.zeros(_LINE, np.int64)
 _team: list["_Worker"] = []
 
 
+class _Job:
+    """A call of a kernel by a worker, which may be taken back until it begins."""
+
+    def __init__(self, kernel: Callable[..., Any], arguments: tuple[Any, ...], counters: Any) -> None:
+        self.kernel, self.arguments, self.counters = kernel, arguments, counters
+        self.error: BaseException | None = None
+        self.cancelled = False
+        self.running, self.ended = threading.Lock(), threading.Lock()
+        self.ended.acquire()
+
+    def do(self) -> None:
+        with self.running:
+            if self.cancelled:
+                return
+            try:
+                self.kernel(*self.arguments)
+            except BaseException as error:
+                self.error = error
+                self.counters[_FAILED] = 1
+            finally:
+                self.ended.release()
+
+    def cancel(self) -> None:
+        """Take it back; if it has begun, wait for its end."""
+        self.cancelled = True
+        with self.running:
+            pass
+
+
 class _Worker:
     """A thread that waits for jobs: for a millisecond or so awake, since waking it would take as long as a small pass."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.jobs: SimpleQueue[_Job] = SimpleQueue()
         threading.Thread(target=self._serve, name="flatpc", daemon=True).start()
 
     def _serve(self) -> None:
@@ -45,10 +75,10 @@ class _Worker:
             heard = _bell[0]
             if self.jobs.empty():
                 _listen(_bell, heard)
-            self.jobs.get()()
+            self.jobs.get().do()
 
     def forget(self) -> None:
-        """Drop jobs that came too late."""
+        """Drop jobs that it has not come to."""
         try:
             while True:
                 self.jobs.get_nowait()
@@ -62,44 +92,62 @@ def run(kernel: Callable[..., Any], n_threads: int, *arguments: Any) -> None:
     if n_threads == 1:
         kernel(*arguments, 0, 1, barrier)
         return
-    ends: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def work(t: int) -> None:
-        try:
-            kernel(*arguments, t, n_threads, barrier)
-            ends.put(None)
-        except BaseException as error:
-            ends.put(error)
-
     with _lock:
-        for t, worker in enumerate(_workers(n_threads - 1), start=1):
-            worker.forget()
-            worker.jobs.put(lambda t=t: work(t))  # type: ignore[misc]
+        jobs = _hand_out(kernel, n_threads, arguments, barrier)
         _bell[0] += 1
-        kernel(*arguments, 0, n_threads, barrier)
-        errors = [ends.get() for _ in range(1, n_threads)]
-    for error in errors:
-        if error is not None:
-            raise error
+        try:
+            kernel(*arguments, 0, n_threads, barrier)
+        except BaseException as error:
+            barrier[_FAILED] = 1
+            _wait(jobs)
+            raise _cause(jobs, error) from error
+        _wait(jobs)
+        for job in jobs:
+            if job.error is not None:
+                raise job.error
 
 
-def run_tickets(kernel: Callable[..., Any], n_threads: int, n_steps: int, *arguments: Any) -> None:
+def run_tickets(kernel: Callable[..., Any], n_threads: int, n_tickets: int, *arguments: Any) -> None:
     """Call `kernel(*arguments, t, n_threads, progress, bell)` in up to n_threads threads, those that come in time for a ticket.
 
     The kernel's thread 0 rings, and returns when all tickets are done. Nobody waits for the others to start or to end.
     """
+    progress = np.zeros(DONE + n_tickets, np.int64)
     if n_threads == 1 or not _lock.acquire(blocking=False):
-        progress = np.zeros(PROGRESS, np.int64)
         kernel(*arguments, 0, 1, progress, progress)
         return
     try:
-        progress = np.zeros(PROGRESS + n_steps, np.int64)
-        for t, worker in enumerate(_workers(n_threads - 1), start=1):
-            worker.forget()
-            worker.jobs.put(lambda t=t: kernel(*arguments, t, n_threads, progress, _bell))  # type: ignore[misc]
-        kernel(*arguments, 0, n_threads, progress, _bell)
+        jobs = _hand_out(kernel, n_threads, arguments, progress, _bell)
+        try:
+            kernel(*arguments, 0, n_threads, progress, _bell)
+        except BaseException as error:
+            progress[NEXT], progress[_FAILED] = n_tickets, 1
+            for job in jobs:
+                job.cancel()
+            raise _cause(jobs, error) from error
     finally:
         _lock.release()
+
+
+def _hand_out(kernel: Callable[..., Any], n_threads: int, arguments: tuple[Any, ...], counters: Any, *rest: Any) -> list[_Job]:
+    """Give every worker its job."""
+    jobs = [_Job(kernel, (*arguments, t, n_threads, counters, *rest), counters) for t in range(1, n_threads)]
+    for job, worker in zip(jobs, _workers(n_threads - 1), strict=True):
+        worker.forget()
+        worker.jobs.put(job)
+    return jobs
+
+
+def _wait(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.ended.acquire()
+
+
+def _cause(jobs: list[_Job], error: BaseException) -> BaseException:
+    """What made a pass fail, rather than that it failed."""
+    if isinstance(error, RuntimeError):
+        return next((job.error for job in jobs if job.error is not None), error)
+    return error
 
 
 def _workers(n: int) -> list[_Worker]:
@@ -135,7 +183,7 @@ def add(typing_context, array, index, value):
 
 
 @intrinsic
-def _publish(typing_context, array, index, value):
+def publish(typing_context, array, index, value):
     """array[index] = value, seen by other threads after everything written before."""
 
     def generate(context, builder, signature, arguments):
@@ -176,8 +224,8 @@ def wait_for(counters, index, value):
         spins += 1
         if spins % _SPINS_BEFORE_YIELD == 0:
             _yield_core()
-            if spins > _SPINS_BEFORE_GIVING_UP:
-                raise RuntimeError("a worker thread has stopped")
+            if _observe(counters, _FAILED) != 0:
+                raise RuntimeError("another thread has failed")
 
 
 @njit(cache=True, nogil=True)
@@ -202,6 +250,6 @@ def meet(barrier, t, n_threads, phase):
     """Wait until all threads have finished this phase."""
     if n_threads == 1:
         return
-    _publish(barrier, t * _LINE, phase + 1)
+    publish(barrier, t * _LINE, phase + 1)
     for other in range(n_threads):
         wait_for(barrier, other * _LINE, phase + 1)

@@ -1,81 +1,70 @@
 """Which thread does what, decided while they work: each takes the next ticket, and waits for what the ticket's items use.
 
 Tickets are taken in the order of the items, in which everything comes after what it uses; so whoever has the oldest ticket that
-isn't done never waits for long, however many threads there are and whenever they start.
+isn't done never waits, however many threads there are and whenever they start.
 """
 
 from flatpc.engine._kernels.columns import CHILD, CHILD_END, INLINED, PARENT, PARENT_END
 from flatpc.engine._kernels.compiling import inner
-from flatpc.engine._kernels.items import DESCEND, EVALUATE, INPUT_BLOCK, WEIGHTS
-from flatpc.engine._kernels.threads import PROGRESS, add, wait_for
-
-_NEXT, _DONE = 0, PROGRESS // 2
+from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, WEIGHTS
+from flatpc.engine._kernels.threads import DONE, NEXT, add, publish, wait_for
 
 
 @inner
 def take(progress):
     """The next ticket."""
-    return add(progress, _NEXT, 1)
+    return add(progress, NEXT, 1)
 
 
 @inner
-def _wait_for_step(work, progress, s, first):
-    """Wait for all items of a step, unless they belong to the ticket itself, which starts with item `first`."""
-    if work.first[s] < first:
-        wait_for(progress, PROGRESS + s, work.pieces[s])
+def _wait_for_step(work, progress, s, ticket):
+    """Wait for all tickets of a step but one's own, in which it comes first."""
+    for k in range(work.tickets[s, 0], work.tickets[s, 1] + 1):
+        if k != ticket and k >= 0:
+            wait_for(progress, DONE + k, 1)
 
 
 @inner
 def wait_below(P, work, progress, ticket):
     """Wait for everything that the values of a ticket's steps are made of."""
-    first = work.ptr[ticket]
-    for i in range(first, work.ptr[ticket + 1]):
+    for i in range(work.ptr[ticket], work.ptr[ticket + 1]):
         s = work.item[i, 1]
         if P.steps[s, INLINED] >= 0:
             s = P.steps[s, INLINED]
         for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
-            _wait_for_step(work, progress, P.child[q], first)
+            _wait_for_step(work, progress, P.child[q], ticket)
 
 
 @inner
 def wait_above(P, work, owners, progress, ticket):
     """Wait for everything that a ticket's items of the pass downward use."""
-    first = work.ptr[ticket]
-    for i in range(first, work.ptr[ticket + 1]):
+    for i in range(work.ptr[ticket], work.ptr[ticket + 1]):
         what, s = work.item[i, 0], work.item[i, 1]
         if what == DESCEND:
             for q in range(P.steps[s, PARENT], P.steps[s, PARENT_END]):
                 p = P.parent[q, 0]
-                if work.pieces[p] == 0:  # inlined: its only user passes its adjoints on
+                if work.tickets[p, 0] < 0:  # inlined: its only user passes its adjoints on
                     p = P.parent[P.steps[p, PARENT], 0]
-                _wait_for_step(work, progress, p, first)
+                _wait_for_step(work, progress, p, ticket)
         elif what == WEIGHTS:
-            _wait_for_step(work, progress, s, first)
+            _wait_for_step(work, progress, s, ticket)
         elif what == INPUT_BLOCK:
             for q in range(owners.input_ptr[s], owners.input_ptr[s + 1]):
-                _wait_for_step(work, progress, owners.input_step[q], first)
+                _wait_for_step(work, progress, owners.input_step[q], ticket)
         else:
             for q in range(owners.weight_ptr[s], owners.weight_ptr[s + 1]):
-                _wait_for_step(work, progress, owners.weight_step[q], first)
+                _wait_for_step(work, progress, owners.weight_step[q], ticket)
 
 
 @inner
-def tell(work, progress, ticket):
-    """Say that a ticket with items is done."""
-    for i in range(work.ptr[ticket], work.ptr[ticket + 1]):
-        if work.item[i, 0] == EVALUATE or work.item[i, 0] == DESCEND:
-            add(progress, PROGRESS + work.item[i, 1], 1)
-    hand_in(progress)
-
-
-@inner
-def hand_in(progress):
+def hand_in(progress, ticket):
     """Say that a ticket is done."""
-    add(progress, _DONE, 1)
+    publish(progress, DONE + ticket, 1)
 
 
 @inner
 def finish(progress, n_tickets, t):
     """Thread 0 waits until all tickets are done; the others may go."""
     if t == 0:
-        wait_for(progress, _DONE, n_tickets)
+        for ticket in range(n_tickets):
+            wait_for(progress, DONE + ticket, 1)
