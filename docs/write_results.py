@@ -1,9 +1,9 @@
-"""Write `results-summary.md` and `never-lose-table.md` from the committed results: `python docs/write_results.py`."""
+"""Write the tables of `results.md` from the committed results: `python docs/write_results.py`."""
 
 from pathlib import Path
 
 from flatpc.circuit.files import replace_file
-from flatpc.experiments import never_lose_table
+from flatpc.experiments import full_data, never_lose_table
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
 from flatpc.experiments.summary import summary
@@ -18,6 +18,7 @@ def texts() -> dict[str, str]:
     return {
         "results-summary.md": summary(compare(RESULTS)),
         "never-lose-table.md": never_lose_table.as_markdown(cells),
+        "full-data-table.md": full_data.as_markdown(full_data.entries(Results(RESULTS, "full-data").all().values())),
     }
 
 

@@ -84,7 +84,8 @@ class Options:
     """Of Adam, which are dearer than those of EM."""
     budget: int | None = None
     time_budget: float = 60.0
-    """Of `choose`."""
+    n_threads: int = 1
+    """Both of `choose`."""
     folder: str | None = None
     """Of the data; None reads `FLATPC_DATA`."""
 
@@ -124,7 +125,7 @@ def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:
                 budget=options.budget,
                 time_budget=options.time_budget,
                 seed=seed,
-                n_threads=1,
+                n_threads=options.n_threads,
                 progress=False,
             )
             circuit, valid_nll = chosen.circuit, chosen.valid_nll

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.experiments import figures, never_lose_table, paper
+from flatpc.experiments import figures, full_data, never_lose_table, paper
 from flatpc.experiments.claims import CLAIMS
 from flatpc.experiments.comparison import GAINS, Comparison, Mean, rivals
 from flatpc.experiments.never_lose import CONTENDERS
@@ -282,6 +282,7 @@ def _never_lose(tab: Blocks, folder: Path) -> None:
     cells = never_lose_table.standings(Results(folder, "never-lose").all().values())
     won, decided = never_lose_table.count(cells)
     tab.text(f"Won: {won} of {decided} cells that have been run, of 100. `flatpc reproduce never-lose` runs what is missing.")
+    _full_data(tab, folder)
     if not cells:
         return
     names = [*never_lose_table.PAPERS, *CONTENDERS]
@@ -294,6 +295,16 @@ def _never_lose(tab: Blocks, folder: Path) -> None:
         rows.append([each.dataset, 100 * each.fraction, *(means.get(name, Cell(None)) for name in names), verdicts[each.won]])
     columns = [Column("data set"), Column("rows, %", "g"), *(Column(name, ".3f") for name in names), Column("won")]
     tab.table(columns, rows, caption="Test NLL, mean ± standard error over trials", file="never-lose.csv")
+
+
+def _full_data(tab: Blocks, folder: Path) -> None:
+    from flatpc.pages import Column
+
+    found = full_data.entries(Results(folder, "full-data").all().values())
+    tab.text("With all rows, two threads and five minutes for each data set: `flatpc reproduce full-data`.")
+    if found:
+        columns = [Column(full_data.HEAD[0]), *(Column(name) for name in full_data.HEAD[1:])]
+        tab.table(columns, full_data.as_rows(found), caption="Mean test log-likelihood", file="full-data.csv")
 
 
 def _figure(tab: Blocks, name: str, folder: Path) -> None:

@@ -40,6 +40,8 @@ def reproduce(
     if quick:
         wanted = {axis: declared.quick[axis] if values is None else values for axis, values in wanted.items()}
     cells = declared.cells(protocol, **wanted)
+    if declared.n_threads > 1:
+        n_jobs = max(1, (n_jobs or os.cpu_count() or 1) // declared.n_threads)
     console = Console(stderr=True)
     compile_kernels(single=True)  # or every process would do it for itself
     done = len(cells) - _left(name, folder, cells, declared.settings)
