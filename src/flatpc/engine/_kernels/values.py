@@ -194,7 +194,7 @@ def evaluate_hadamard(P, B, V, E, L, s, lo, hi):
                 else:
                     top, low = multiply_three_rows(V, to, V, left, V, middle, V, right, k, stride)
                 left, middle = to, -1
-                if low < floor:
+                if not low >= floor:
                     fine = False
                     break
                 if top < small:
