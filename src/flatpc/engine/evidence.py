@@ -43,7 +43,7 @@ class Plan:
 class Evidence:
     """A data set prepared for one program.
 
-    Rows must have passed `circuit.rows.read_rows`. `weights` count rows more or less than once.
+    Rows must have passed `circuit.rows.read_rows`.
     """
 
     def __init__(self, program: Program, X: Array, *, share: bool = True) -> None:

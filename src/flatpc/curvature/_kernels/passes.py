@@ -1,4 +1,4 @@
-"""The walks over a batch that the kernels of this folder make, phase by phase; see the engine's `items.py` for phases."""
+"""The walks over a batch that the kernels of this folder make, level by level: a level uses only what lower ones have made."""
 
 import numpy as np
 from numba import njit
