@@ -115,7 +115,7 @@ def test_one_thread_has_one_ticket():
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("n_threads", [2, 5])
-def test_a_unit_is_used_from_outside_only_by_more_urgent_ones(structure, n_threads):
+def test_a_part_comes_after_what_it_uses_and_is_no_large_share(structure, n_threads):
     evaluator = Evaluator(STRUCTURES[structure]())
     program, P = evaluator.program, evaluator.program.structure
     rows_of = np.random.default_rng(0).integers(1, 200, program.n_steps)
@@ -130,10 +130,10 @@ def test_a_unit_is_used_from_outside_only_by_more_urgent_ones(structure, n_threa
             if user != used:
                 assert place[used] < place[user]
                 assert place_down[user] < place_down[used]
-    for task, unit in (up, down):
+    for task, part in (up, down):
         share = (rows_of * evaluator._cost)[task].sum() / n_threads
-        for u in np.unique(unit[unit >= 0]):
-            members = np.flatnonzero(unit == u)
+        for number in np.unique(part[part >= 0]):
+            members = np.flatnonzero(part == number)
             assert (np.diff(members) == 1).all()
             assert (rows_of * evaluator._cost)[task[members]].sum() <= share
 

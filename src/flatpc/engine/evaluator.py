@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Orders = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
-"""Upward and downward: tasks, and their units."""
+"""Upward and downward: tasks, and their parts."""
 LN2 = float(np.log(2.0))
 
 DEFAULT_MEMORY = 1 << 30
@@ -38,7 +38,7 @@ _PLAN_BYTES = 1 << 28
 _FEW_ROWS = 256
 _CACHE_BYTES = 1 << 22
 WORTH_A_THREAD = 2e6
-"""Multiplications of a pass, below which waking another thread takes longer than it saves."""
+"""Multiplications of a pass for which one more thread saves more time than it takes to wake it."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
@@ -61,8 +61,8 @@ class Evaluator:
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
         self._most_rows = items.most_rows(self._steps)
-        task, one_unit = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
-        self._depth_first: Orders = (task, one_unit), (task[::-1].copy(), one_unit)
+        task, one_part = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
+        self._depth_first: Orders = (task, one_part), (task[::-1].copy(), one_part)
         self._orders: Orders | None = None
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._values = np.empty(0, dtype)

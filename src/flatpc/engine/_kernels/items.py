@@ -37,7 +37,7 @@ _WORTH_A_TICKET = 2e4
 _LAG = 2
 """A sum's weights are dealt with so many steps after the sum: others may still be at work on its last rows."""
 _NO_TICKETS = 0, -2, 0.0
-"""The number of tickets, the unit of the last one, and its work."""
+"""The number of tickets, the part of the last one, and its work."""
 
 
 class Items(NamedTuple):
@@ -56,7 +56,7 @@ def most_rows(steps: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 @njit(cache=True, boundscheck=False)
-def upward(most_rows, task, unit, rows_of, cost_of):
+def upward(most_rows, task, part, rows_of, cost_of):
     """Every task cut into ranges of at most so many rows."""
     total = 0
     for i in range(len(task)):
@@ -66,13 +66,13 @@ def upward(most_rows, task, unit, rows_of, cost_of):
     for i in range(len(task)):
         s = np.int64(task[i])
         before = tickets[0]
-        n, tickets = _cut(ptr, item, n, EVALUATE, s, unit[i], rows_of[s], most_rows[s], cost_of[s], tickets)
+        n, tickets = _cut(ptr, item, n, EVALUATE, s, part[i], rows_of[s], most_rows[s], cost_of[s], tickets)
         of_step[s, 0], of_step[s, 1] = min(before, tickets[0] - 1), tickets[0] - 1
     return _finished(ptr, item, of_step, n, tickets)
 
 
 @njit(cache=True, boundscheck=False)
-def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_weight_blocks):
+def downward(steps, most_rows, task, part, rows_of, cost_of, n_input_blocks, n_weight_blocks):
     """Every task, each sum's weights after it, inputs and shared weights at the end.
 
     Weights of sums with many rows are cut into small items, which even out what the threads have to do.
@@ -90,15 +90,15 @@ def downward(steps, most_rows, task, unit, rows_of, cost_of, n_input_blocks, n_w
         s = np.int64(task[i])
         cost = 2 * cost_of[s] if steps[s, ALONE] and rows_of[s] <= ROWS_PER_ITEM else cost_of[s]
         before = tickets[0]
-        n, tickets = _cut(ptr, item, n, DESCEND, s, unit[i], rows_of[s], most_rows[s], cost, tickets)
+        n, tickets = _cut(ptr, item, n, DESCEND, s, part[i], rows_of[s], most_rows[s], cost, tickets)
         of_step[s, 0], of_step[s, 1] = min(before, tickets[0] - 1), tickets[0] - 1
-        within = i + 1 < len(task) and unit[i] >= 0 and unit[i + 1] == unit[i]
-        while behind <= i and (unit[behind] >= 0 or (behind + _LAG <= i and not within)):
-            n, tickets = _cut_weights(ptr, item, n, steps, task[behind], unit[behind], rows_of, cost_of, tickets)
+        within = i + 1 < len(task) and part[i] >= 0 and part[i + 1] == part[i]
+        while behind <= i and (part[behind] >= 0 or (behind + _LAG <= i and not within)):
+            n, tickets = _cut_weights(ptr, item, n, steps, task[behind], part[behind], rows_of, cost_of, tickets)
             behind += 1
     for i in range(behind, len(task)):
-        n, tickets = _cut_weights(ptr, item, n, steps, task[i], unit[i], rows_of, cost_of, tickets)
-    last = unit[0] if len(task) and unit[0] == unit[-1] else -1  # all of them one unit, or none
+        n, tickets = _cut_weights(ptr, item, n, steps, task[i], part[i], rows_of, cost_of, tickets)
+    last = part[0] if len(task) and part[0] == part[-1] else -1  # all of them one part, or none
     for block in range(n_input_blocks):
         n, tickets = _cut(ptr, item, n, INPUT_BLOCK, block, last, 1, 1, OVERHEAD, tickets)
     for block in range(n_weight_blocks):
@@ -119,25 +119,25 @@ def _finished(ptr, item, of_step, n, tickets):
 
 
 @inner(forceinline=True)
-def _cut_weights(ptr, item, n, steps, s, unit, rows_of, cost_of, tickets):
+def _cut_weights(ptr, item, n, steps, s, part, rows_of, cost_of, tickets):
     """The weights of a sum with many rows, a few units at a time."""
     if steps[s, ALONE] and rows_of[s] > ROWS_PER_ITEM:
         cost = cost_of[s] * rows_of[s] / steps[s, WIDTH]
-        n, tickets = _cut(ptr, item, n, WEIGHTS, s, unit, steps[s, WIDTH], UNITS_PER_ITEM, cost, tickets)
+        n, tickets = _cut(ptr, item, n, WEIGHTS, s, part, steps[s, WIDTH], UNITS_PER_ITEM, cost, tickets)
     return n, tickets
 
 
 @inner(forceinline=True)
-def _cut(ptr, item, n, what, step, unit, size, most, cost, tickets):
-    """Append the ranges of 0:size. A unit is one ticket; elsewhere every range is one, unless it is little work."""
+def _cut(ptr, item, n, what, step, part, size, most, cost, tickets):
+    """Append the ranges of 0:size. A part is one ticket; elsewhere every range is one, unless it is little work."""
     start = 0
     k, last, work = tickets
     while start < size:
         end = min(start + most, size)
-        if unit < 0 or unit != last:
-            if unit != last or work > _WORTH_A_TICKET or size > most:
+        if part < 0 or part != last:
+            if part != last or work > _WORTH_A_TICKET or size > most:
                 ptr[k] = n
-                k, last, work = k + 1, np.int64(unit), 0.0
+                k, last, work = k + 1, np.int64(part), 0.0
             work += OVERHEAD + (end - start) * cost if size <= most else np.inf
         item[n, 0], item[n, 1], item[n, 2], item[n, 3] = what, step, start, end
         n += 1
