@@ -6,6 +6,7 @@ larger than the batch): the larger a block, the more of it is shared.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +40,16 @@ _FEW_ROWS = 256
 _CACHE_BYTES = 1 << 22
 WORTH_A_THREAD = 2e6
 """Multiplications of a pass for which one more thread saves more time than it takes to wake it."""
+_LARGEST_GRADIENT = 2.0**126
+"""Of a weight, in float32."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
 class Evaluator:
     """Evaluates one circuit, and changes its parameters when asked to.
 
-    `n_threads` defaults to numba's own setting; results don't depend on it. `memory` bounds the work buffers in bytes.
+    `n_threads` defaults to numba's own setting; results don't depend on it. `memory` bounds the work buffers in bytes; the few
+    rows for which float32 is not enough have a second set of them.
     """
 
     def __init__(
@@ -65,11 +69,26 @@ class Evaluator:
         self._depth_first: Orders = (task, one_part), (task[::-1].copy(), one_part)
         self._orders: Orders | None = None
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
-        self._values = np.empty(0, dtype)
-        self._adjoints = np.empty(0, dtype)
+        self._double: Evaluator | None = None
+        self._empty_buffers()
+
+    def _empty_buffers(self) -> None:
+        self._values = np.empty(0, self.dtype)
+        self._adjoints = np.empty(0, self.dtype)
         self._scales = np.empty(0)
         self._losses = np.empty(0)
         self._planned: tuple[Evidence | None, list[Plan]] = None, []
+
+    def _in_double(self) -> Evaluator:
+        """The same circuit with the same parameters in float64, for rows that float32 can't settle."""
+        if self._double is None:
+            self._double = copy.copy(self)
+            self._double.dtype = "float64"
+            self._double.weights = packing.aligned(len(self.weights), "float64")
+            self._double._empty_buffers()
+        self._double.weights[:] = self.weights
+        self._double.inputs = self.inputs
+        return self._double
 
     # ---- passes over a block --------------------------------------------------------------------------------------
 
@@ -159,11 +178,18 @@ class Evaluator:
 
     def log_prob(self, evidence: Evidence) -> Array:
         """`[N]`."""
-        out = np.empty(len(evidence))
-        for plan in self._whole(evidence):
+        return self._log_prob(evidence, self._whole(evidence))
+
+    def _log_prob(self, evidence: Evidence, plans: Iterable[Plan]) -> Array:
+        """Log-likelihoods of the plans' rows, one plan's after the other's."""
+        out = []
+        for plan in plans:
             self.up(plan)
-            out[plan.batch.rows] = self._settled(plan)[0][plan.distinct]
-        return out
+            distinct, unsettled = self.root(plan)
+            if unsettled.any():
+                distinct[unsettled] = self._log_prob_of_unsettled(evidence, self._representatives(plan, unsettled))
+            out.append(distinct[plan.distinct])
+        return np.concatenate(out) if out else np.empty(0)
 
     def _whole(self, evidence: Evidence) -> Iterable[Plan]:
         """Blocks of all rows, kept for the next time if they are small: validation rows are evaluated after every epoch."""
@@ -174,13 +200,11 @@ class Evaluator:
             self._planned = evidence, list(plans)
         return self._planned[1]
 
-    def _settled(self, plan: Plan) -> tuple[Array, NDArray[np.bool_]]:
-        """Log-likelihood of every distinct row, unsettled ones worked out in the log domain; and which ones those were."""
-        log_prob, unsettled = self.root(plan)
-        if unsettled.any():
-            values, _ = self._log_domain(plan.batch.X[self._representatives(plan, unsettled)], adjoints=False)
-            log_prob[unsettled] = values[:, -1]
-        return log_prob, unsettled
+    def _log_prob_of_unsettled(self, evidence: Evidence, rows: Ints) -> Array:
+        if self.dtype == "float32":
+            double = self._in_double()
+            return double._log_prob(evidence, double.blocks(evidence, rows))
+        return self._log_domain(evidence.X[rows], adjoints=False)[0][:, -1]
 
     def _representatives(self, plan: Plan, distinct: NDArray[np.bool_]) -> Ints:
         which = plan.batch.share[1, self.program.root_scope][: len(distinct)][distinct]
@@ -199,30 +223,42 @@ class Evaluator:
 
     def statistics(self, evidence: Evidence, rows: Ints, row_weights: Array | None = None) -> tuple[Array, Any, Array]:
         """Log-likelihoods of the rows; gradients of all weights and statistics of all inputs, flat and summed over rows."""
+        return self._statistics(evidence, self.blocks(evidence, rows), row_weights)
+
+    def _statistics(self, evidence: Evidence, plans: Iterable[Plan], row_weights: Array | None) -> tuple[Array, Any, Array]:
         gradient = np.zeros(self.program.n_weights, self.dtype)
         statistics = np.zeros(self.program.n_inputs)
-        log_prob = np.empty(len(rows))
-        start = 0
-        for plan in self.blocks(evidence, rows):
+        log_prob = []
+        for plan in plans:
             self.up(plan)
-            distinct, unsettled = self._settled(plan)
-            end = start + len(plan.batch.rows)
-            log_prob[start:end] = distinct[plan.distinct]
-            root_flow = _root_flow(plan, distinct, row_weights)
+            distinct, unsettled = self.root(plan)
+            flow = _root_flow(plan, len(distinct), row_weights)
             if unsettled.any():
-                self._add_unsettled(plan, unsettled & (root_flow > 0), root_flow, gradient, statistics)
-                root_flow[unsettled] = 0.0
-            self.down(plan, root_flow, FLOWS, gradient, statistics)
-            start = end
-        return log_prob, gradient, statistics
+                rows = self._representatives(plan, unsettled)
+                distinct[unsettled] = self._add_unsettled(evidence, rows, flow[unsettled], gradient, statistics)
+            flow[unsettled | np.isneginf(distinct)] = 0.0
+            self.down(plan, flow, FLOWS, gradient, statistics)
+            log_prob.append(distinct[plan.distinct])
+        return np.concatenate(log_prob) if log_prob else np.empty(0), gradient, statistics
 
-    def _add_unsettled(self, plan: Plan, distinct: NDArray[np.bool_], root_flow: Array, gradient: Any, statistics: Array) -> None:
-        X = plan.batch.X[self._representatives(plan, distinct)]
-        for x, weight in zip(X, root_flow[distinct], strict=True):
+    def _add_unsettled(self, evidence: Evidence, rows: Ints, weights: Array, gradient: Any, statistics: Array) -> Array:
+        """Add what rows contribute that the linear domain of this precision could not settle; return their log-likelihoods."""
+        if self.dtype == "float32":
+            row_weights = np.zeros(len(evidence))
+            row_weights[rows] = weights
+            log_prob, more, more_statistics = self._in_double().statistics(evidence, rows, row_weights)
+            gradient += np.minimum(more, _LARGEST_GRADIENT, out=more)
+            statistics += more_statistics
+            return log_prob
+        log_prob = np.empty(len(rows))
+        for r, x in enumerate(evidence.X[rows]):
             values, down = self._log_domain(x[None], adjoints=True)
-            log_domain.add_flows_of_row(
-                self.program.structure, self.inputs, x, self._unit_ptr, values[0], down[0], weight, gradient, statistics
-            )
+            log_prob[r] = values[0, -1]
+            if weights[r] > 0 and log_prob[r] > -np.inf:
+                log_domain.add_flows_of_row(
+                    self.program.structure, self.inputs, x, self._unit_ptr, values[0], down[0], weights[r], gradient, statistics
+                )
+        return log_prob
 
     def em_step(self, evidence: Evidence, rows: Ints, rule: Rule, row_weights: Array | None = None) -> tuple[float, Array]:
         """One E-step over the rows and the M-step of all weights, fused where possible.
@@ -247,7 +283,7 @@ class Evaluator:
                 if self.program.has_shared_weights:
                     self._update_weights(gradient, rule, everything=False)
                 return log_likelihood, statistics
-        log_prob, gradient, statistics = self.statistics(evidence, rows, row_weights)
+        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights)
         self._update_weights(gradient, rule, everything=True)
         return float(np.mean(log_prob)), statistics
 
@@ -283,12 +319,10 @@ class Evaluator:
         return [units[:, start : start + k] for start, k in zip(starts, self.circuit.widths, strict=True)]
 
 
-def _root_flow(plan: Plan, log_prob: Array, row_weights: Array | None) -> Array:
-    """How often each distinct row occurs; never, if it is impossible."""
+def _root_flow(plan: Plan, n_distinct: int, row_weights: Array | None) -> Array:
+    """How often each distinct row occurs, or what its rows weigh together."""
     counts = None if row_weights is None else row_weights[plan.batch.rows]
-    flow = np.bincount(plan.distinct, counts, minlength=len(log_prob)).astype(np.float64)
-    flow[np.isneginf(log_prob)] = 0.0
-    return flow
+    return np.bincount(plan.distinct, counts, minlength=n_distinct).astype(np.float64)
 
 
 def _cost(structure: columns.Structure) -> Array:

@@ -69,7 +69,7 @@ class Penalised:
         return np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
 
     def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
-        """Rows far outside the model, where linear arithmetic ends: flows in the log domain, and the penalty by autograd."""
+        """Rows far outside the model, where linear arithmetic ends: flows with care, and the penalty by autograd."""
         if len(hard):
             log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
             out.numbers[0] += log_prob.sum()
