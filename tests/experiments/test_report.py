@@ -72,6 +72,7 @@ class TestComparison:
         # Overfitting of 12/8, counted as 1, against 1/4; then 5/10 against 4/8.
         assert comparison.gains("spiral", 0.01, "dof") == [75.0, 0.0]
         assert comparison.gains("spiral", 0.01, "sharpness") == [75.0, 50.0]
+        assert comparison.gains("spiral", 0.01, "log_sharpness") == pytest.approx([100 * math.log(4), 100 * math.log(2)])
         assert comparison.gains("spiral", 0.01, "dof_train") == pytest.approx([300 - 100 / 3, 0.0])
         assert comparison.gain("spiral", 0.01, "nll") == Mean(35.0, 15.0, 2)
         assert comparison.gains("helix", 0.01, "nll") == [-25.0]

@@ -5,11 +5,13 @@ and
 
     ΔNLL   = 100 (plain - regularised) / |plain|                 of the test NLL
     ΔSharp = 100 (plain - regularised) / |plain|                 of the sharpness
+    Δln Sharp = 100 ln(plain / regularised)
     ΔDoF   = DoF plain - DoF regularised,   DoF = 100 min(1, (test - train) / |test|)
 
 The paper's text divides by the train NLL, which in table 1 is often about 0 or negative. Its numbers never exceed 100 and fit a
 gap taken relative to the held-out NLL and counted up to 1, which is what the authors' code does in its adaptive μ; so that is
-what stands beside them here. `dof_train` is the text's.
+what stands beside them here. `dof_train` is the text's. A mean of ΔSharp, in which a fall counts 100 at most and a rise any
+number, may be the rise on one data set; in a mean of Δln Sharp a factor up and the same factor down cancel.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from flatpc.experiments.tables import FRACTIONS, TRIALS, Table
 SHARPNESS = {"table1": "sharpness_logit-gradient", "table2": "sharpness_weights"}
 """What stands beside the paper's sharpness: for Einsum Networks its numbers are squared gradients in the logits."""
 GAINS = {"nll": "ΔNLL", "dof": "ΔDoF", "sharpness": "ΔSharp"}
+"""What the paper's tables have."""
+MEANS = {**GAINS, "log_sharpness": "Δln Sharp"}
+"""Of what we show means over data sets."""
 
 Trial = dict[str, Metrics]
 """Method -> what was measured."""
@@ -103,7 +108,7 @@ class Comparison:
         return min(self.regularised, key=lambda method: trial[method]["valid_nll"])
 
     def gains(self, dataset: str, fraction: float, quantity: str) -> list[float]:
-        """`nll`, `dof`, `sharpness`, `dof_train` or a metric's name, in percent; one for each complete trial."""
+        """One of `MEANS`, `dof_train` or a metric's name, in percent; one for each complete trial."""
         return [self._gain(trial["plain"], trial[self.chosen(trial)], quantity) for trial in self.complete(dataset, fraction)]
 
     def _gain(self, plain: Metrics, flat: Metrics, quantity: str) -> float:
@@ -111,6 +116,8 @@ class Comparison:
             return degree_of_overfitting(plain) - degree_of_overfitting(flat)
         if quantity == "dof_train":
             return degree_of_overfitting(plain, "train_nll") - degree_of_overfitting(flat, "train_nll")
+        if quantity == "log_sharpness":
+            return 100 * math.log(plain[SHARPNESS[self.table.name]] / flat[SHARPNESS[self.table.name]])
         name = {"nll": "test_nll", "sharpness": SHARPNESS[self.table.name]}.get(quantity, quantity)
         return 100 * (plain[name] - flat[name]) / abs(plain[name])
 
@@ -159,6 +166,14 @@ class Comparison:
         if datasets is not None and set(datasets) != set(self.table.datasets):
             words.append(f"--datasets {','.join(datasets)}")
         return " ".join(words + ([] if self.protocol == "text" else [f"--protocol {self.protocol}"]))
+
+
+def papers_mean(table: Table, fraction: float, quantity: str) -> float | None:
+    """The mean that the paper prints, or for `log_sharpness` that of the logarithms of what it prints."""
+    if quantity != "log_sharpness":
+        return paper.value(table.name, "mean", fraction, quantity)
+    cells = [paper.value(table.name, dataset, fraction, "sharpness") for dataset in table.datasets]
+    return float(np.mean([-100 * math.log1p(-cell / 100) for cell in cells if cell is not None]))
 
 
 def rivals(comparison: Comparison, dataset: str, fraction: float) -> dict[str, Mean | None]:

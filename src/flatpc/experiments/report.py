@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flatpc.circuit.files import replace_file
 from flatpc.experiments import figures, full_data, never_lose_table, paper
 from flatpc.experiments.claims import CLAIMS
-from flatpc.experiments.comparison import GAINS, Comparison, Mean, rivals
+from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean, rivals
 from flatpc.experiments.never_lose import CONTENDERS
 from flatpc.experiments.protocols import NAMES
 from flatpc.experiments.results import Results
@@ -109,12 +109,12 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
         rows: list[list[Any]] = []
         partial: set[int] = set()
         whole = len(TABLES[name].datasets)
-        for quantity, title in GAINS.items():
-            rows.append([title, "paper", *(paper.value(name, "mean", fraction, quantity) for fraction in FRACTIONS)])
+        for quantity, title in MEANS.items():
+            rows.append([title, "paper", *(papers_mean(TABLES[name], fraction, quantity) for fraction in FRACTIONS)])
             for comparison in found:
                 row: list[Any] = ["", PROTOCOLS[comparison.protocol]]
                 for fraction in FRACTIONS:
-                    n = comparison.wins(fraction, quantity)[2]
+                    n = comparison.wins(fraction, "nll")[2]
                     partial |= {n} - {0, whole}
                     note = _mark(n) if 0 < n < whole else ""
                     row.append(_ours(comparison.mean_gain(fraction, quantity), 2, gain=True, note=note))

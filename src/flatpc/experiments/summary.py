@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flatpc.experiments import paper
 from flatpc.experiments.claims import CLAIMS, Claim
-from flatpc.experiments.comparison import GAINS, Comparison
-from flatpc.experiments.tables import FRACTIONS
+from flatpc.experiments.comparison import MEANS, Comparison, papers_mean
+from flatpc.experiments.tables import FRACTIONS, TABLES
 from flatpc.experiments.text_tables import markdown
 
 Comparisons = dict[str, list[Comparison]]
@@ -29,8 +29,8 @@ def summary(comparisons: Comparisons) -> str:
 
 def _gains(found: list[Comparison], name: str) -> str:
     rows = []
-    for quantity, title in GAINS.items():
-        theirs = [paper.value(name, "mean", fraction, quantity) for fraction in FRACTIONS]
+    for quantity, title in MEANS.items():
+        theirs = [papers_mean(TABLES[name], fraction, quantity) for fraction in FRACTIONS]
         rows.append([title, "paper", *("–" if value is None else f"{value:.2f}".replace("-", "−") for value in theirs)])
         for comparison in found:
             means = [comparison.mean_gain(fraction, quantity) for fraction in FRACTIONS]
