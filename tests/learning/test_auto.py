@@ -11,7 +11,8 @@ import flatpc as fp
 from flatpc.errors import DataError, OptionError, ParameterError, SupportError
 from flatpc.learning.auto import choose, hold_out
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members, mixture_weights
-from flatpc.learning.auto_training import batch_size
+from flatpc.learning.auto_candidates import Plan
+from flatpc.learning.auto_training import Task, batch_size
 
 
 def bits(n_rows, n_variables=8, seed=0):
@@ -124,6 +125,34 @@ def test_a_hidden_model_is_refitted_as_it_was_trained():
     new = bits(2000, seed=5)
     simple = fp.structures.chow_liu(X, family="bernoulli").log_prob(new).mean()
     assert chosen.circuit.log_prob(new).mean() > simple + 0.2
+
+
+def task_of(X, valid):
+    return Task(X, valid, [fp.Bernoulli()] * X.shape[1], 0, "raise", 1)
+
+
+def test_what_follows_a_model_is_trained_as_it_was():
+    task, plan = task_of(bits(400), bits(300, seed=1)), Plan("hclt", {"n_latents": 4}, trained=True)
+    first, second = task.start(plan), task.start(plan)
+    task.train_round(first, 12, np.inf)
+    for planned in first.rounds:
+        task.follow(second, planned, planned.epochs, np.inf)
+    assert len(first.rounds) > 1
+    assert np.allclose(task.judge(second), task.judge(first), rtol=0, atol=1e-6)
+    assert second.epochs <= first.epochs
+
+
+def test_a_copy_has_trees_from_a_sample_of_the_rows():
+    X = np.random.default_rng(0).integers(0, 2, (1000, 20)).astype(float)
+    task, plan = task_of(X, X), Plan("hclt", {"n_latents": 2, "smoothing": 1e-9}, trained=True)
+
+    def subtrees(copy, whole):
+        return set(task.start(plan, copy, whole).make().scopes)
+
+    assert subtrees(1, 0) != subtrees(0, 0)
+    assert subtrees(1, 0) != subtrees(2, 0)
+    # All rows a thousand times leave the drawn ones no say.
+    assert subtrees(1, 1000) == subtrees(0, 0)
 
 
 def test_few_rows():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.errors import DataError, OptionError
-from flatpc.learning.auto_average import average_nll, members
+from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
 from flatpc.learning.auto_regularizer import candidates, is_auto
 from flatpc.learning.auto_training import Candidate, Task, replay
@@ -28,10 +28,14 @@ Array = NDArray[np.float64]
 SURVIVORS = 2
 """Hidden models that are trained to the end: the average of two kinds is better than either."""
 COPIES = 8
-"""Of the best one, with trees from other samples of the rows: the more they differ, the better is their average."""
+"""Of the best one, to be averaged with it."""
+SLACK = 2
+"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
+WHOLES = (0, 1, 3)
+"""How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 UNLIMITED = 1_000_000
 MIXTURES_SHARE = 0.15
-"""Of the time, after which no further mixture of trees is begun."""
+"""Of the time, by when mixtures of trees are to be done."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the time and the epochs that are left for hidden models, by when a size and a regulariser are chosen."""
 
@@ -194,9 +198,9 @@ class _Search:
         for plan in simple_plans(task.families):
             self.pool.append(task.start(plan))
         self._say("simple models")
-        last = 0.0
+        # Each has about twice as many trees as the one before; the first takes about ten times as long as a tree.
+        last = 5 * max(candidate.seconds for candidate in self.pool)
         for plan in mixture_plans(task.families, task.train):
-            # Each has about twice as many trees as the one before.
             if self.seconds + 2 * last > MIXTURES_SHARE * self.time_budget:
                 break
             self.pool.append(task.start(plan))
@@ -265,16 +269,25 @@ class _Search:
         return last
 
     def _copy(self, best: Candidate) -> None:
-        """The best one again with other trees, trained in the same way, for as long as there is time: to be averaged."""
+        """The best one again with other trees, trained in the same way, for as long as there is time: to be averaged.
+
+        The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
+        are one of each kind of sample; the others are of the kind whose average with the best one is best.
+        """
+        tried: dict[int, float] = {}
         for copy in range(1, COPIES + 1):
             if self.left < best.training or self.epochs_left <= 0:
                 break
-            other = self.task.start(best.plan, copy)
+            whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
+            other = self.task.start(best.plan, copy, whole)
             self.pool.append(other)
             for planned in best.rounds:
-                other.regularizer = planned.regularizer
                 if self.left > 0 and self.epochs_left > 0:
-                    self._train(other, planned.epochs + 2, self.left)
+                    before = other.epochs
+                    self.task.follow(other, planned, min(planned.epochs + SLACK, self.epochs_left), self.left)
+                    self.epochs_left -= other.epochs - before
+            if whole not in tried:
+                tried[whole] = cross_fitted_nll(np.stack([self.task.judge(best), self.task.judge(other)], axis=1))
             self._say(f"copy {copy} of the best one")
 
     def _train(self, candidate: Candidate, epochs: int, seconds: float) -> None:

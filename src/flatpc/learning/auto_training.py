@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,8 @@ class Candidate:
     regularizer: tuple[Any, ...] = ()
     copy: int = 0
     """Which of several of the same plan it is: copies have other seeds, and trees from other samples of the rows."""
+    whole: int = 0
+    """How often all rows are in a copy's sample, beside as many drawn with replacement."""
     exhausted: bool = False
     """Whether the last round brought nothing."""
     log_prob: Array | None = None
@@ -100,12 +102,12 @@ class Task:
         """For the plans that are not trained."""
         return SimpleModels(self.train, self.valid, self.families, self.seed)
 
-    def start(self, plan: Plan, copy: int = 0) -> Candidate:
+    def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
         """Build a candidate and judge it."""
         began = time.perf_counter()
         if plan.trained:
-            circuit = _build(plan, copy, self)
-            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began, copy=copy)
+            circuit = _build(plan, copy, whole, self)
+            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began, copy=copy, whole=whole)
         log_prob, make = self.simple.fit(plan)
         return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
 
@@ -132,6 +134,11 @@ class Task:
         if epochs >= 1 and left > 0:
             seed = self.seed + candidate.copy + candidate.epochs
             self._train(candidate, Round(min(epochs, MOST_EPOCHS), size, first, last, candidate.regularizer, seed), left)
+
+    def follow(self, candidate: Candidate, planned: Round, epochs: int, seconds: float) -> None:
+        """Train as another one was in a round, for so many epochs or while there is time, and keep what is better than before."""
+        candidate.regularizer = planned.regularizer
+        self._train(candidate, replace(planned, epochs=epochs, seed=planned.seed + candidate.copy), seconds)
 
     def _train(self, candidate: Candidate, planned: Round, seconds: float) -> None:
         began = time.perf_counter()
@@ -173,17 +180,19 @@ def run(circuit: Circuit, task: Task, planned: Round, **options: Any) -> Fit:
 
 def replay(candidate: Candidate, task: Task) -> Circuit:
     """The candidate built from the task's rows, and trained as it was, without validation."""
-    circuit = _build(candidate.plan, candidate.copy, task)
+    circuit = _build(candidate.plan, candidate.copy, candidate.whole, task)
     for planned in candidate.rounds:
         circuit = run(circuit, task, planned).circuit
     return circuit
 
 
-def _build(plan: Plan, copy: int, task: Task) -> Circuit:
-    """The start of a trained plan; that of a copy from as many rows drawn with replacement, which makes its trees other ones."""
+def _build(plan: Plan, copy: int, whole: int, task: Task) -> Circuit:
+    """The start of a trained plan; that of a copy from a sample of the rows, which makes its trees other ones."""
     rows, seed = task.train, task.seed + copy
     if copy:
-        rows = rows[np.random.default_rng([seed, copy]).integers(0, len(rows), len(rows))]
+        n = len(rows)
+        drawn = np.random.default_rng([seed, copy]).integers(0, n, n)
+        rows = rows[np.concatenate([*[np.arange(n)] * whole, drawn])]
         if np.isnan(rows).all(axis=0).any():
             rows = task.train
     return plan.build(rows, task.families, seed)
