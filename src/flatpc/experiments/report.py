@@ -301,7 +301,7 @@ def _full_data(tab: Blocks, folder: Path) -> None:
     from flatpc.pages import Column
 
     found = full_data.entries(Results(folder, "full-data").all().values())
-    tab.text("With all rows, two threads and five minutes for each data set: `flatpc reproduce full-data`.")
+    tab.text("With all rows, two threads and two minutes for each data set: `flatpc reproduce full-data`.")
     if found:
         columns = [Column(full_data.HEAD[0]), *(Column(name) for name in full_data.HEAD[1:])]
         tab.table(columns, full_data.as_rows(found), caption="Mean test log-likelihood", file="full-data.csv")

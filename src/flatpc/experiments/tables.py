@@ -95,8 +95,8 @@ TABLES = {
         {"datasets": ("nltcs",), "fractions": FRACTIONS[:3], "trials": (0,), "methods": CONTENDERS},
     ),
     "full-data": Table(
-        "full-data", "Our default with all rows of the binary benchmarks, two threads and five minutes for each", never_lose_cell,
-        {name: Options(time_budget=300.0, n_threads=2) for name in protocols.NAMES}, tuple(sorted(DEBD)),
+        "full-data", "Our default with all rows of the binary benchmarks, two threads and two minutes for each", never_lose_cell,
+        {name: Options(time_budget=120.0, n_threads=2) for name in protocols.NAMES}, tuple(sorted(DEBD)),
         ("default",), (),
         {"datasets": ("nltcs",), "fractions": (1.0,), "trials": (0,), "methods": ("default",)},
         fractions=(1.0,), trials=(0,), n_threads=2,

@@ -34,8 +34,12 @@ SLACK = 2
 WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 UNLIMITED = 1_000_000
+FITS = 5
+"""About how long it takes to learn a mixture by EM, for each of its trees, in units of fitting a tree."""
 MIXTURES_SHARE = 0.15
 """Of the time, by when mixtures of trees are to be done."""
+START_SHARE = 0.2
+"""Of the time that is left for hidden models, the most that the start of one may take."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the time and the epochs that are left for hidden models, by when a size and a regulariser are chosen."""
 
@@ -198,15 +202,13 @@ class _Search:
         for plan in simple_plans(task.families):
             self.pool.append(task.start(plan))
         self._say("simple models")
-        # Each has about twice as many trees as the one before; the first takes about ten times as long as a tree.
-        last = 5 * max(candidate.seconds for candidate in self.pool)
+        tree = max(candidate.seconds for candidate in self.pool)
         for plan in mixture_plans(task.families, task.train):
-            if self.seconds + 2 * last > MIXTURES_SHARE * self.time_budget:
-                break
-            self.pool.append(task.start(plan))
-            last = self.pool[-1].seconds
+            if self.seconds + plan.n_mixed * FITS * tree <= MIXTURES_SHARE * self.time_budget:
+                self.pool.append(task.start(plan))
         self._say("mixtures of trees")
-        best = self._halve(hidden_plans(task.families, task.train, self.free))
+        plans = hidden_plans(task.families, task.train, self.free)
+        best = self._halve([plan for plan in plans if plan.n_mixed * FITS * tree <= START_SHARE * self.left])
         if best is not None:
             best = self._regularize(best)
             if self.average:

@@ -52,6 +52,16 @@ class Plan:
         """
         return f"{self.structure}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
 
+    @property
+    def n_mixed(self) -> int:
+        """Trees of the mixture that it is or starts from; 0 if it takes none.
+
+        >>> Plan("tree_mixture", {"n_trees": 5}).n_mixed, Plan("hclt", {"n_latents": 8}).n_mixed
+        (5, 0)
+        """
+        mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
+        return int(self.options["n_trees"]) if mixed else 0
+
     def build(self, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
         """The circuit, fitted to the rows or ready to be trained on them."""
         if self.structure == "rat_spn":
