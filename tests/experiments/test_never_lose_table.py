@@ -5,7 +5,7 @@ import math
 import pytest
 
 from flatpc.experiments.cells import Cell, Result
-from flatpc.experiments.never_lose_table import as_markdown, as_rows, contribution, count, standings
+from flatpc.experiments.never_lose_table import as_markdown, as_rows, best_alone, contribution, count, standings
 
 
 def result(method: str, nll: float, trial: int = 0, dataset: str = "nltcs", fraction: float = 0.01, error: str = "") -> Result:
@@ -57,6 +57,20 @@ def test_contribution_is_a_mean_over_data_sets() -> None:
     assert math.isnan(gains[0.05].error)
 
 
+def test_the_best_alone_is_the_best_but_for_the_default() -> None:
+    cells = standings(
+        [*SIMPLE, result("plain", 6.0), result("sharpness", 5.0), result("default", 4.0), result("plain", 1.0, dataset="dna")]
+    )
+    counted = best_alone(cells)
+    assert (counted.pop("sharpness"), counted.pop("plain")) == (1, 1)
+    assert not any(counted.values())
+    assert "default" not in counted
+    text = as_markdown(cells)
+    assert "`plain` in 1:" in text
+    assert "| sharpness | 16.67 | 1 |" in text  # 100 (6 - 5) / 6
+    assert "| default | 33.33 | – |" in text
+
+
 def test_rows_say_who_won() -> None:
     head, rows = as_rows(standings([*SIMPLE, result("default", 7.0)]))
     assert len(head) == len(rows[0])
@@ -70,6 +84,8 @@ def test_the_summary_counts_and_names_lost_cells() -> None:
     assert "wins 1 of 2 cells" in text
     assert "| nltcs | 1 | paper's regularised | 6.45 |" in text  # 100 (7 - 6.576) / 6.576
     assert "over 1 data sets is −79.00." in text
+    assert "None of these is lost." not in text
+    assert "None of these is lost." in as_markdown(standings([*SIMPLE, result("default", 6.0)]))
 
 
 def test_the_report_has_the_cells(tmp_path) -> None:

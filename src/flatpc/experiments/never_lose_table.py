@@ -83,6 +83,16 @@ def contribution(cells: Iterable[Standing], of: str, over: str = "plain") -> dic
     return {fraction: mean for fraction in sorted(gains) if (mean := Mean.of(gains[fraction])) is not None}
 
 
+def best_alone(cells: Iterable[Standing]) -> dict[str, int]:
+    """In how many cells each contender but the default has the lowest mean test NLL of these."""
+    out = dict.fromkeys((name for name in CONTENDERS if name != DEFAULT), 0)
+    for cell in cells:
+        alone = {name: mean.value for name, mean in cell.ours.items() if name != DEFAULT}
+        if alone:
+            out[min(alone, key=lambda name: alone[name])] += 1
+    return out
+
+
 def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table as text; what has not been run is `–`."""
     head = ["data set", "rows, %", *PAPERS, *CONTENDERS, "won"]
@@ -117,24 +127,37 @@ def as_markdown(cells: Sequence[Standing]) -> str:
     mean = mean_log_likelihood(cells)
     if mean is not None:
         parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {mean.value:.2f}.".replace("-", "−"))
-    losses = lost(cells)
-    if losses:
-        rows = [
-            [cell.dataset, f"{100 * cell.fraction:g}", cell.target[0] if cell.target else "", f"{percent:.2f}"]
-            for cell, percent in losses
-        ]
-        parts.append(
-            "Lost cells, by percent of the winner's test NLL:\n\n" + markdown(["data set", "rows, %", "to", "by, %"], rows)
-        )
-    gains = {name: contribution(cells, name) for name in CONTENDERS if name not in (*SIMPLE, "plain")}
-    fractions = sorted({fraction for each in gains.values() for fraction in each})
-    if fractions:
-        rows = [[name, *(each[f].text() if f in each else "–" for f in fractions)] for name, each in gains.items()]
-        head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions)]
-        parts.append(
-            "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
-            "mean ± standard error over data sets:\n\n" + markdown(head, rows)
-        )
+    if decided:
+        parts.append(_losses(cells))
+    parts.append(_contributions(cells))
     if cells:
         parts.append("Test NLL of all contenders, mean ± standard error over trials:\n\n" + markdown(*as_rows(cells)))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _losses(cells: Sequence[Standing]) -> str:
+    rows = [
+        [cell.dataset, f"{100 * cell.fraction:g}", cell.target[0] if cell.target else "", f"{percent:.2f}"]
+        for cell, percent in lost(cells)
+    ]
+    if not rows:
+        return "None of these is lost."
+    return "Lost cells, by percent of the winner's test NLL:\n\n" + markdown(["data set", "rows, %", "to", "by, %"], rows)
+
+
+def _contributions(cells: Sequence[Standing]) -> str:
+    gains = {name: contribution(cells, name) for name in CONTENDERS if name != "plain"}
+    fractions = sorted({fraction for each in gains.values() for fraction in each})
+    if not fractions:
+        return ""
+    alone = best_alone(cells)
+    rows = [
+        [name, *(each[f].text() if f in each else "–" for f in fractions), str(alone.get(name, "–"))]
+        for name, each in gains.items()
+    ]
+    head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions), "best alone, cells"]
+    return (
+        "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
+        "mean ± standard error over data sets. The last column counts the cells in which it is the best of all but the "
+        f"default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
+    )
