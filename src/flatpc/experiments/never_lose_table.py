@@ -126,7 +126,8 @@ def as_markdown(cells: Sequence[Standing]) -> str:
     parts = [f"The default wins {won} of {decided} cells that have been run, of 100."]
     mean = mean_log_likelihood(cells)
     if mean is not None:
-        parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {mean.value:.2f}.".replace("-", "−"))
+        value = f"{mean.value:.2f}".replace("-", "−")
+        parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {value}.")
     if decided:
         parts.append(_losses(cells))
     parts.append(_contributions(cells))
