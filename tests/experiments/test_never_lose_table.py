@@ -82,10 +82,13 @@ def test_the_summary_counts_and_names_lost_cells() -> None:
     dna = [result("factorized", 99.0, dataset="dna", fraction=1.0), result("chow_liu", 98.0, dataset="dna", fraction=1.0)]
     text = as_markdown(standings([*SIMPLE, result("default", 7.0), *dna, result("default", 79.0, dataset="dna", fraction=1.0)]))
     assert "wins 1 of 2 cells" in text
-    assert "| nltcs | 1 | paper's regularised | 6.45 |" in text  # 100 (7 - 6.576) / 6.576
+    assert "| nltcs | 1 | paper's regularised | −6.45 |" in text  # 100 (6.576 - 7) / 6.576
+    assert "| dna | 100 | paper's plain |" not in text
     assert "mean test log-likelihood over 1 data sets is −79.00." in text
     assert "None of these is lost." not in text
-    assert "None of these is lost." in as_markdown(standings([*SIMPLE, result("default", 6.0)]))
+    text = as_markdown(standings([*SIMPLE, result("default", 6.0)]))
+    assert "None of these is lost." in text
+    assert "| nltcs | 1 | paper's regularised | 8.76 |" in text  # 100 (6.576 - 6) / 6.576
 
 
 def test_the_report_has_the_cells(tmp_path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flatpc.data import DEBD
+from flatpc.experiments import full_data, never_lose_table
 from flatpc.experiments.claims import CLAIMS, Claim
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
@@ -90,3 +92,33 @@ def test_verdicts(text, code, said):
 
 def test_a_summary_of_nothing(tmp_path):
     assert "not run" in summary(compare(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return never_lose_table.standings(Results(RESULTS, "never-lose").all().values())
+
+
+def test_the_default_does_not_lose(cells):
+    assert never_lose_table.count(cells) == (100, 100)
+
+
+def test_a_regulariser_alone_is_worth_little(cells):
+    """As the docs say; the default is worth more at every fraction."""
+    default = never_lose_table.contribution(cells, "default")
+    for name in ("sharpness", "laplace"):
+        gains = never_lose_table.contribution(cells, name)
+        for fraction in FRACTIONS:
+            assert gains[fraction].n == 20
+            assert abs(gains[fraction].value) < 1
+            assert fraction > 0.1 or gains[fraction].value > 0
+            assert gains[fraction].value < default[fraction].value / 5
+
+
+def test_with_all_rows_the_default_is_better_than_what_was_published():
+    found = full_data.entries(Results(RESULTS, "full-data").all().values())
+    assert [entry.dataset for entry in found] == sorted(DEBD)
+    ours = sum(entry.ours for entry in found) / len(found)
+    best = max(sum(entry.others[i] for entry in found) / len(found) for i in range(3))
+    assert best == pytest.approx(-53.58, abs=0.005)
+    assert ours > best

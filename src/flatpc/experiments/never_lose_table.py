@@ -19,6 +19,7 @@ from flatpc.experiments.text_tables import markdown
 
 DEFAULT = "default"
 SIMPLE = ("factorized", "chow_liu")
+NARROWEST = 5
 PAPERS = {"paper's plain": "base", "paper's regularised": "regularised"}
 
 
@@ -105,14 +106,14 @@ def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def lost(cells: Iterable[Standing]) -> list[tuple[Standing, float]]:
-    """Cells that were lost, and by how many percent of the target's NLL; the worst first."""
+def margins(cells: Iterable[Standing]) -> list[tuple[Standing, float]]:
+    """Cells that are decided, and by how many percent of the target's NLL the default is better; the smallest first."""
     found = [
-        (cell, 100 * (cell.ours[DEFAULT].value - cell.target[1]) / abs(cell.target[1]))
+        (cell, 100 * (cell.target[1] - cell.ours[DEFAULT].value) / abs(cell.target[1]))
         for cell in cells
-        if cell.won is False and cell.target is not None
+        if cell.won is not None and cell.target is not None
     ]
-    return sorted(found, key=lambda pair: -pair[1])
+    return sorted(found, key=lambda pair: pair[1])
 
 
 def mean_log_likelihood(cells: Iterable[Standing], contender: str = DEFAULT, fraction: float = 1.0) -> Mean | None:
@@ -137,13 +138,16 @@ def as_markdown(cells: Sequence[Standing]) -> str:
 
 
 def _losses(cells: Sequence[Standing]) -> str:
+    """The lost cells; if there are none, the narrowest ones."""
+    ranked = margins(cells)
+    lost = [(cell, percent) for cell, percent in ranked if not cell.won]
+    title = "Lost cells" if lost else f"None of these is lost. The {NARROWEST} narrowest"
     rows = [
-        [cell.dataset, f"{100 * cell.fraction:g}", cell.target[0] if cell.target else "", f"{percent:.2f}"]
-        for cell, percent in lost(cells)
+        [cell.dataset, f"{100 * cell.fraction:g}", cell.target[0] if cell.target else "", f"{percent:.2f}".replace("-", "−")]
+        for cell, percent in lost or ranked[:NARROWEST]
     ]
-    if not rows:
-        return "None of these is lost."
-    return "Lost cells, by percent of the winner's test NLL:\n\n" + markdown(["data set", "rows, %", "to", "by, %"], rows)
+    head = ["data set", "rows, %", "best of the others", "default is better by, %"]
+    return f"{title}, by percent of the test NLL of the best of the others:\n\n" + markdown(head, rows)
 
 
 def _contributions(cells: Sequence[Standing]) -> str:
