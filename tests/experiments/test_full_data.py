@@ -38,7 +38,7 @@ def test_a_table_has_the_mean_of_what_was_run():
     assert [row[:3] for row in rows] == [["dna", "-80.000", "1.5"], ["nltcs", "-6.000", "0.5"], ["mean of 2", "-43.000", "1.0"]]
     assert rows[0][3:] == ["-82.665", "-79.051", "-84.830"]
     assert "| mean of 2 | −43.000 |" in full_data.as_markdown(found)
-    better = "than paper's regularised on 2, than HCLT 2021 on 0, than EXPC 2021 on 1 of 2 data sets."
+    better = "than the paper's regularised model on 2, than HCLT 2021 on 0, than EXPC 2021 on 1 of 2 data sets."
     assert better in full_data.as_markdown(found)
     assert "flatpc reproduce full-data" in full_data.as_markdown([])
 

@@ -55,6 +55,11 @@ def test_contribution_is_a_mean_over_data_sets() -> None:
     assert gains[0.01].n == 2
     assert gains[0.05].value == pytest.approx(25.0)
     assert math.isnan(gains[0.05].error)
+    # A trial that only one of them has doesn't count.
+    more = standings(
+        [result("plain", 10.0), result("sharpness", 9.0), result("plain", 100.0, trial=1), result("sharpness", 1.0, 2)]
+    )
+    assert contribution(more, "sharpness")[0.01].value == pytest.approx(10.0)
 
 
 def test_the_best_alone_is_the_best_but_for_the_default() -> None:

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from flatpc.experiments import paper
 from flatpc.experiments.cells import Result
@@ -29,8 +30,22 @@ class Standing:
 
     dataset: str
     fraction: float
-    ours: dict[str, Mean]
+    runs: dict[str, dict[int, float]]
+    """Contender -> trial -> test NLL."""
     papers: dict[str, float]
+
+    @cached_property
+    def ours(self) -> dict[str, Mean]:
+        """Means over trials, in the order of `CONTENDERS`."""
+        return {name: mean for name in CONTENDERS if (mean := Mean.of(self.runs.get(name, {}).values())) is not None}
+
+    def gain(self, of: str, over: str) -> float | None:
+        """By how many percent the test NLL of one contender is lower than that of another, in the trials that both have."""
+        both = self.runs.get(of, {}).keys() & self.runs.get(over, {}).keys()
+        if not both:
+            return None
+        base = sum(self.runs[over][trial] for trial in both)
+        return 100 * (base - sum(self.runs[of][trial] for trial in both)) / abs(base)
 
     @property
     def target(self) -> tuple[str, float] | None:
@@ -52,15 +67,15 @@ class Standing:
 
 def standings(results: Iterable[Result], protocol: str = "text") -> list[Standing]:
     """All cells that have results, data set by data set."""
-    found: dict[tuple[str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, float], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for result in results:
-        if not result.error and result.cell.protocol == protocol:
-            found[result.cell.dataset, result.cell.fraction][result.cell.method].append(result.metrics["test_nll"])
+        cell = result.cell
+        if not result.error and cell.protocol == protocol:
+            found[cell.dataset, cell.fraction][cell.method][cell.trial] = result.metrics["test_nll"]
     out = []
-    for (dataset, fraction), values in sorted(found.items()):
-        ours = {name: mean for name in CONTENDERS if (mean := Mean.of(values.get(name, ()))) is not None}
+    for (dataset, fraction), runs in sorted(found.items()):
         theirs = {name: paper.value("hclt_nll", dataset, fraction, column) for name, column in PAPERS.items()}
-        out.append(Standing(dataset, fraction, ours, {name: value for name, value in theirs.items() if value is not None}))
+        out.append(Standing(dataset, fraction, dict(runs), {name: value for name, value in theirs.items() if value is not None}))
     return out
 
 
@@ -78,9 +93,9 @@ def contribution(cells: Iterable[Standing], of: str, over: str = "plain") -> dic
     """By fraction: by how many percent the test NLL of one contender is lower than that of another, over data sets."""
     gains: dict[float, list[float]] = defaultdict(list)
     for cell in cells:
-        if of in cell.ours and over in cell.ours:
-            base = cell.ours[over].value
-            gains[cell.fraction].append(100 * (base - cell.ours[of].value) / abs(base))
+        gain = cell.gain(of, over)
+        if gain is not None:
+            gains[cell.fraction].append(gain)
     return {fraction: mean for fraction in sorted(gains) if (mean := Mean.of(gains[fraction])) is not None}
 
 
@@ -163,6 +178,6 @@ def _contributions(cells: Sequence[Standing]) -> str:
     head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions), "best alone, cells"]
     return (
         "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
-        "mean ± standard error over data sets. The last column counts the cells in which it is the best of all but the "
-        f"default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
+        "mean ± standard error over data sets, from the trials that both have. The last column counts the cells in which it is "
+        f"the best of all but the default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
     )
