@@ -79,8 +79,8 @@ def test_the_best_alone_is_the_best_but_for_the_default() -> None:
 def test_rows_say_who_won() -> None:
     head, rows = as_rows(standings([*SIMPLE, result("default", 7.0)]))
     assert len(head) == len(rows[0])
-    assert rows[0][:4] == ["nltcs", "1", "6.588", "6.576"]
-    assert rows[0][-1] == "no: paper's regularised"
+    assert rows[0][:8] == ["nltcs", "1", "no: paper's regularised", "7.000", "6.588", "6.576", "9.000", "6.900"]
+    assert set(rows[0][8:]) == {"–"}
 
 
 def test_the_summary_counts_and_names_lost_cells() -> None:

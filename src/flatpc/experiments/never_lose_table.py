@@ -22,6 +22,8 @@ DEFAULT = "default"
 SIMPLE = ("factorized", "chow_liu")
 NARROWEST = 5
 PAPERS = {"paper's plain": "base", "paper's regularised": "regularised"}
+COLUMNS = (DEFAULT, *PAPERS, *(name for name in CONTENDERS if name != DEFAULT))
+"""Of the whole table, after the data set and who won: what people look for first."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +113,12 @@ def best_alone(cells: Iterable[Standing]) -> dict[str, int]:
 
 def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table as text; what has not been run is `–`."""
-    head = ["data set", "rows, %", *PAPERS, *CONTENDERS, "won"]
     rows = []
     for cell in cells:
-        ours = [mean.text(3) if (mean := cell.ours.get(name)) else "–" for name in CONTENDERS]
-        theirs = [f"{cell.papers[name]:.3f}" if name in cell.papers else "–" for name in PAPERS]
+        texts = {name: mean.text(3) for name, mean in cell.ours.items()} | {name: f"{x:.3f}" for name, x in cell.papers.items()}
         verdict = {True: "yes", False: f"no: {cell.target[0]}" if cell.target else "no", None: "–"}[cell.won]
-        rows.append([cell.dataset, f"{100 * cell.fraction:g}", *theirs, *ours, verdict])
-    return head, rows
+        rows.append([cell.dataset, f"{100 * cell.fraction:g}", verdict, *(texts.get(name, "–") for name in COLUMNS)])
+    return ["data set", "rows, %", "won", *COLUMNS], rows
 
 
 def margins(cells: Iterable[Standing]) -> list[tuple[Standing, float]]:

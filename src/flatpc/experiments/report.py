@@ -13,7 +13,6 @@ from flatpc.circuit.files import replace_file
 from flatpc.experiments import figures, full_data, never_lose_table, paper
 from flatpc.experiments.claims import CLAIMS
 from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean, rivals
-from flatpc.experiments.never_lose import CONTENDERS
 from flatpc.experiments.protocols import NAMES
 from flatpc.experiments.results import Results
 from flatpc.experiments.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
@@ -285,15 +284,15 @@ def _never_lose(tab: Blocks, folder: Path) -> None:
     _full_data(tab, folder)
     if not cells:
         return
-    names = [*never_lose_table.PAPERS, *CONTENDERS]
+    names = never_lose_table.COLUMNS
     rows: list[list[Any]] = []
     for each in cells:
         means = {name: Cell(mean.value, mean.text(3)) for name, mean in each.ours.items()}
         means |= {name: Cell(value, f"{value:.3f}") for name, value in each.papers.items()}
         won_by = "" if each.target is None else each.target[0]
         verdicts = {True: Cell("yes", tone="better"), False: Cell(f"no: {won_by}", tone="worse"), None: Cell(None, "not run")}
-        rows.append([each.dataset, 100 * each.fraction, *(means.get(name, Cell(None)) for name in names), verdicts[each.won]])
-    columns = [Column("data set"), Column("rows, %", "g"), *(Column(name, ".3f") for name in names), Column("won")]
+        rows.append([each.dataset, 100 * each.fraction, verdicts[each.won], *(means.get(name, Cell(None)) for name in names)])
+    columns = [Column("data set"), Column("rows, %", "g"), Column("won"), *(Column(name, ".3f") for name in names)]
     tab.table(columns, rows, caption="Test NLL, mean ± standard error over trials", file="never-lose.csv")
 
 
