@@ -72,6 +72,8 @@ def test_the_best_alone_is_the_best_but_for_the_default() -> None:
     assert "default" not in counted
     text = as_markdown(cells)
     assert "`plain` in 1:" in text
+    more = as_markdown([*cells, *standings([result("plain", 6.0, dataset="kdd"), result("default", 4.5, dataset="kdd")])])
+    assert "| sharpness | 16.67 (1 data sets) | 1 |" in more
     assert "| sharpness | 16.67 | 1 |" in text  # 100 (6 - 5) / 6
     assert "| default | 33.33 | – |" in text
 

@@ -171,13 +171,18 @@ def _contributions(cells: Sequence[Standing]) -> str:
     if not fractions:
         return ""
     alone = best_alone(cells)
-    rows = [
-        [name, *(each[f].text() if f in each else "–" for f in fractions), str(alone.get(name, "–"))]
-        for name, each in gains.items()
-    ]
+    most = max(mean.n for each in gains.values() for mean in each.values())
+    rows = [[name, *(_gain(each.get(f), most) for f in fractions), str(alone.get(name, "–"))] for name, each in gains.items()]
     head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions), "best alone, cells"]
     return (
         "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
         "mean ± standard error over data sets, from the trials that both have. The last column counts the cells in which it is "
         f"the best of all but the default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
     )
+
+
+def _gain(mean: Mean | None, most: int) -> str:
+    """With the number of data sets, if others have more."""
+    if mean is None:
+        return "–"
+    return mean.text() if mean.n == most else f"{mean.text()} ({mean.n} data sets)"

@@ -16,7 +16,7 @@ from flatpc.errors import DataError, OptionError
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
 from flatpc.learning.auto_regularizer import candidates, is_auto
-from flatpc.learning.auto_training import Candidate, Task, replay
+from flatpc.learning.auto_training import Candidate, Round, Task, replay
 from flatpc.structures.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns, whole_number
 
@@ -285,16 +285,18 @@ class _Search:
             self.pool.append(other)
             for planned in best.rounds:
                 if self.left > 0 and self.epochs_left > 0:
-                    before = other.epochs
-                    self.task.follow(other, planned, min(planned.epochs + SLACK, self.epochs_left), self.left)
-                    self.epochs_left -= other.epochs - before
+                    self._train(other, planned.epochs + SLACK, self.left, planned)
             if whole not in tried:
                 tried[whole] = cross_fitted_nll(np.stack([self.task.judge(best), self.task.judge(other)], axis=1))
             self._say(f"copy {copy} of the best one")
 
-    def _train(self, candidate: Candidate, epochs: int, seconds: float) -> None:
-        before = candidate.epochs
-        self.task.train_round(candidate, min(epochs, self.epochs_left), seconds)
+    def _train(self, candidate: Candidate, epochs: int, seconds: float, planned: Round | None = None) -> None:
+        """A further round, or one like another candidate's."""
+        before, epochs = candidate.epochs, min(epochs, self.epochs_left)
+        if planned is None:
+            self.task.train_round(candidate, epochs, seconds)
+        else:
+            self.task.follow(candidate, planned, epochs, seconds)
         self.epochs_left -= max(candidate.epochs - before, 1)
 
     # ---- what came of it ------------------------------------------------------------------------------------------
