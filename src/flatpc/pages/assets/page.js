@@ -153,7 +153,9 @@
 
   const sizes = new ResizeObserver((entries) => {
     for (const { target, contentRect } of entries) {
-      if (drawn.has(target) && contentRect.width > 0) Plotly.Plots.resize(target);
+      // Drawing a scene again, were it as wide as before, would turn it back under the reader's hand.
+      const other = drawn.has(target) && Math.abs(contentRect.width - target._fullLayout.width) >= 1;
+      if (other && contentRect.width > 0) Plotly.Plots.resize(target);
     }
   });
 
