@@ -1,0 +1,125 @@
+"""A search with optuna, for those who have more than a minute: an objective whose trials are structures and regularisers.
+
+    import optuna
+    from flatpc.adapters import OptunaObjective
+
+    objective = OptunaObjective(train, valid)
+    study = optuna.create_study(pruner=optuna.pruners.MedianPruner())
+    objective.enqueue_simple(study)
+    study.optimize(objective, timeout=3600)
+    circuit = objective.circuit(study.best_trial)
+
+| parameter | of | range |
+|---|---|---|
+| `structure` | every trial | `factorized`, `chow_liu` where all variables are finite, `hclt` |
+| `smoothing`, `prior` | simple models, hidden trees that start from one | 0.1 to 300; `even`, `marginals` |
+| `n_latents`, `init`, `noise` | `hclt` | up to 64; `random`, `chow-liu`; 0.03 to 1 |
+| `step_size` | `hclt` | the first of a falling schedule, 0.05 to 0.8 |
+| `sharpness`, `mu` | `hclt` | whether, and 0.001 to 3 |
+| `laplace`, `pseudocount` | `hclt` | whether, and 0.01 to 30; of sums |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flatpc.learning.auto_candidates import Plan, simple_plans
+from flatpc.learning.auto_training import Round, Task, batch_size, run
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.sharpness import Sharpness
+from flatpc.structures.options import FamilyLike, read_columns, whole_number
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+MOST_LATENTS = 64
+SMOOTHING = 0.1, 300.0
+LAST_STEP = 0.1
+"""The last step size of a run, in units of the first."""
+
+
+class OptunaObjective:
+    """The validation NLL, in nats per row, of what a trial suggests.
+
+    Hidden trees are trained by EM, stopped early, and report every epoch, so that a pruner can end those that fall behind.
+
+    Parameters
+    ----------
+    X, valid
+        Rows to learn from, and to judge by.
+    family
+        As for `fp.structures.factorized`.
+    epochs
+        The most that a hidden tree is trained.
+    patience
+        Epochs without a better validation NLL that end it earlier.
+    seed, missing, n_threads
+        As for `fp.fit`.
+    """
+
+    def __init__(
+        self, X: Any, valid: Any, *, family: FamilyLike = "bernoulli", epochs: int = 60, patience: int = 10, seed: int = 0,
+        missing: str = "raise", n_threads: int | None = None,
+    ) -> None:  # fmt: skip
+        rows, families = read_columns(X, family)
+        judges, _ = read_columns(valid, families)
+        self._task = Task(rows, judges, families, whole_number("seed", seed, 0), missing, n_threads)
+        self._epochs, self._patience = whole_number("epochs", epochs, 1), whole_number("patience", patience, 1)
+        self._simple = simple_plans(families)
+        self._trees = any(plan.structure == "chow_liu" for plan in self._simple)
+
+    def enqueue_simple(self, study: Any) -> None:
+        """Have the study begin with independent variables and Chow-Liu trees, so that its best is at least as good as these."""
+        for plan in self._simple:
+            study.enqueue_trial({"structure": plan.structure, **plan.options}, skip_if_exists=True)
+
+    def __call__(self, trial: Any) -> float:
+        """What `study.optimize` calls."""
+        return -float(self.circuit(trial).log_prob(self._task.valid, self._task.missing).mean())
+
+    def circuit(self, trial: Any) -> Circuit:
+        """The circuit of a trial; for one that is over, it is learnt again, with the same result."""
+        structures = list(dict.fromkeys(plan.structure for plan in self._simple))
+        structure = trial.suggest_categorical("structure", [*structures, "hclt"])
+        if structure == "hclt":
+            return self._hidden(trial)
+        plan = Plan(structure, self._table_options(trial, structure == "chow_liu"))
+        return plan.build(self._task.train, self._task.families, self._task.seed)
+
+    def _hidden(self, trial: Any) -> Circuit:
+        least = max(kind.n_categories or 2 for kind in self._task.families)
+        options = {"n_latents": trial.suggest_int("n_latents", least, max(MOST_LATENTS, least), log=True)}
+        if self._trees and trial.suggest_categorical("init", ["random", "chow-liu"]) == "chow-liu":
+            noise = trial.suggest_float("noise", 0.03, 1.0, log=True)
+            options |= {"init": "chow-liu", "noise": noise, **self._table_options(trial, True)}
+        start = Plan("hclt", options, trained=True).build(self._task.train, self._task.families, self._task.seed)
+        step = trial.suggest_float("step_size", 0.05, 0.8, log=True)
+        size = batch_size(len(self._task.train), 0)
+        planned = Round(self._epochs, size, step, LAST_STEP * step, _regularizer(trial), self._task.seed)
+
+        def report(row: dict[str, float], circuit: Any) -> bool:
+            trial.report(row["valid_nll"], int(row["epoch"]))
+            return bool(trial.should_prune())
+
+        valid, patience = self._task.valid, self._patience
+        result = run(start, self._task, planned, valid=valid, early_stopping=patience, callbacks=[report])
+        if result.stopped == "interrupted":
+            raise KeyboardInterrupt
+        if result.stopped == "callback":
+            from optuna import TrialPruned
+
+            raise TrialPruned
+        return result.best_circuit
+
+    def _table_options(self, trial: Any, tree: bool) -> dict[str, Any]:
+        options = {"smoothing": trial.suggest_float("smoothing", *SMOOTHING, log=True)}
+        return {**options, "prior": trial.suggest_categorical("prior", ["even", "marginals"])} if tree else options
+
+
+def _regularizer(trial: Any) -> tuple[Any, ...]:
+    parts: list[Any] = []
+    if trial.suggest_categorical("sharpness", [False, True]):
+        parts.append(Sharpness(mu=trial.suggest_float("mu", 1e-3, 3.0, log=True)))
+    if trial.suggest_categorical("laplace", [False, True]):
+        parts.append(Laplace(trial.suggest_float("pseudocount", 1e-2, 30.0, log=True), on="sums"))
+    return tuple(parts)
