@@ -122,6 +122,14 @@ def test_figures_are_drawn_when_they_come_into_view(visit):
     page.wait_for_selector(".plot .main-svg")
 
 
+def test_no_button_sends_the_data_away(visit):
+    page = visit("everything", anchor="#shapes")
+    line = page.get_by_label("A line")
+    wait_for_drawing(page, line)
+    titles = line.locator(".modebar-btn").evaluate_all("buttons => buttons.map(button => button.dataset.title)")
+    assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"]
+
+
 EYES = """() => [...document.querySelectorAll('.plot')].filter(plot => plot._fullLayout?.scene)
     .map(plot => plot._fullLayout.scene._scene.getCamera().eye)"""
 

@@ -90,7 +90,7 @@
         colorway: ["#e07b28", "#3a7bd5", "#8e6bbf", "#2f9e79", "#c2518b", "#8a8f3c"],
         xaxis: flat, yaxis: flat,
         scene: { xaxis: deep, yaxis: deep, zaxis: deep, aspectmode: "cube", camera },
-        margin: { l: 56, r: 16, t: 36, b: 48 },
+        margin: { l: 56, r: 16, t: 74, b: 48 }, // on top, buttons and two lines of legend
         legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12.5 } },
         hoverlabel: { bgcolor: raised, bordercolor: line, font: { color: ink, family: token("--font") } },
         modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: ink },
@@ -107,7 +107,10 @@
     const { data, layout } = content.get(plot);
     layout.template = theme(plot);
     if (layout.scene) layout.margin ??= { l: 0, r: 0, t: 0, b: 0 };
-    Plotly.newPlot(plot, data, layout, { displaylogo: false, scrollZoom: false });
+    Plotly.newPlot(plot, data, layout, {
+      displaylogo: false, scrollZoom: false, plotlyServerURL: "", // what the page shows stays with the reader
+      modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d"],
+    });
     drawn.add(plot);
     if (plot.closest("[data-linked]")) linkCamera(plot);
   }
