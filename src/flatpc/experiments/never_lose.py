@@ -6,11 +6,13 @@
 | `plain` | a hidden Chow-Liu tree, trained in rounds with early stopping, without a regulariser |
 | `sharpness`, `laplace`, `softening`, `dropout`, `entropy` | the same with that regulariser, as strong as validation likes best |
 | `prune_grow` | the same circuit, half the epochs before and half after pruning and growing |
-| `sam`, `asam`, `hyper` | the same start, by Adam: SAM, adaptive SAM, weights from a low-dimensional generator |
+| `adam` | the same start, by Adam instead of EM, without a regulariser |
+| `sam`, `asam`, `hyper` | the same by Adam: SAM, adaptive SAM, weights from a low-dimensional generator |
 | `default` | `fp.learning.choose` |
 
 All hidden trees start alike and are given the same epochs, so that `plain`, `sharpness` and `laplace` differ in nothing else: the
-column `sharpness` less the column `plain` is what sharpness-aware learning contributes.
+column `sharpness` less the column `plain` is what sharpness-aware learning contributes. `sam`, `asam` and `hyper` differ
+from `adam` in the same way.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ GRIDS: dict[str, tuple[tuple[Any, ...], ...]] = {
 }
 """Contenders that train the same hidden tree, and the strengths of each."""
 GRADIENT: dict[str, tuple[Any, ...]] = {
+    "adam": (None,),
     "sam": tuple(SAM(rho) for rho in (0.05, 0.5)),
     "asam": tuple(ASAM(rho) for rho in (0.5, 2.0)),
     "hyper": (HyperWeights(),),
