@@ -5,7 +5,7 @@ import math
 import pytest
 
 from flatpc.experiments.cells import Cell, Result
-from flatpc.experiments.never_lose_table import as_markdown, as_rows, best_alone, contribution, count, standings
+from flatpc.experiments.never_lose_table import as_markdown, as_rows, beaten, best_alone, contribution, count, standings
 
 
 def result(method: str, nll: float, trial: int = 0, dataset: str = "nltcs", fraction: float = 0.01, error: str = "") -> Result:
@@ -76,6 +76,18 @@ def test_the_best_alone_is_the_best_but_for_the_default() -> None:
     assert "| sharpness | 16.67 (1 data sets) | 1 |" in more
     assert "| sharpness | 16.67 | 1 |" in text  # 100 (6 - 5) / 6
     assert "| default | 33.33 | – |" in text
+
+
+def test_contenders_that_beat_the_default_are_named() -> None:
+    """In the trials that both have: plain's other one would be better still."""
+    results = [*SIMPLE, result("default", 5.0), result("plain", 4.9), result("asam", 4.0), result("plain", 1.0, trial=1)]
+    cells = standings([*results, result("plain", 3.0, dataset="dna"), result("default", 2.0, dataset="dna")])
+    ((cell, name, percent),) = beaten(cells)
+    assert (cell.dataset, name, percent) == ("nltcs", "asam", pytest.approx(20.0))
+    text = as_markdown(cells)
+    assert "does better than the default, 1:" in text
+    assert "| nltcs | 1 | asam | 20.00 |" in text
+    assert "does better than the default" not in as_markdown(standings([*SIMPLE, result("default", 5.0)]))
 
 
 def test_rows_say_who_won() -> None:

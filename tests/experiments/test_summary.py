@@ -9,6 +9,7 @@ import pytest
 from flatpc.data import DEBD
 from flatpc.experiments import full_data, never_lose_table
 from flatpc.experiments.claims import CLAIMS, Claim
+from flatpc.experiments.never_lose import CONTENDERS
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
 from flatpc.experiments.summary import summary, verdict
@@ -103,16 +104,31 @@ def test_the_default_does_not_lose(cells):
     assert never_lose_table.count(cells) == (100, 100)
 
 
+def test_every_contender_was_run_everywhere(cells):
+    for cell in cells:
+        assert tuple(cell.ours) == CONTENDERS
+
+
 def test_a_regulariser_alone_is_worth_little(cells):
     """As the docs say; the default is worth more at every fraction."""
     default = never_lose_table.contribution(cells, "default")
     for name in ("sharpness", "laplace"):
         gains = never_lose_table.contribution(cells, name)
         for fraction in FRACTIONS:
-            assert gains[fraction].n == 20
             assert abs(gains[fraction].value) < 1
             assert fraction > 0.1 or gains[fraction].value > 0
             assert gains[fraction].value < default[fraction].value / 5
+
+
+def test_where_a_rival_does_better(cells):
+    """On ad with many rows, by Adam; elsewhere by next to nothing."""
+    found = {(cell.dataset, cell.fraction): percent for cell, _, percent in never_lose_table.beaten(cells)}
+    for fraction in (0.5, 1.0):
+        assert found.pop(("ad", fraction)) > 1
+    assert all(percent < 0.2 for percent in found.values())
+    ad = {cell.fraction: cell.gain("adam", "plain") for cell in cells if cell.dataset == "ad"}
+    assert ad[0.5] > 10
+    assert ad[1.0] > 10
 
 
 def test_with_all_rows_the_default_is_better_than_what_was_published():

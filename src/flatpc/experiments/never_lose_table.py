@@ -111,6 +111,20 @@ def best_alone(cells: Iterable[Standing]) -> dict[str, int]:
     return out
 
 
+def beaten(cells: Iterable[Standing]) -> list[tuple[Standing, str, float]]:
+    """Cells in which a contender alone has a lower test NLL than the default in the trials that both have.
+
+    With the best of these contenders, and by how many percent it is better; the worst first.
+    """
+    found = []
+    for cell in cells:
+        ahead = [(gain, name) for name in cell.ours if name != DEFAULT and (gain := cell.gain(name, DEFAULT)) and gain > 0]
+        if ahead:
+            gain, name = max(ahead)
+            found.append((cell, name, gain))
+    return sorted(found, key=lambda each: -each[2])
+
+
 def as_rows(cells: Iterable[Standing]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table as text; what has not been run is `–`."""
     rows = []
@@ -146,6 +160,7 @@ def as_markdown(cells: Sequence[Standing]) -> str:
         parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {value}.")
     if decided:
         parts.append(_losses(cells))
+        parts.append(_beaten(cells))
     parts.append(_contributions(cells))
     if cells:
         parts.append("Test NLL of all contenders, mean ± standard error over trials:\n\n" + markdown(*as_rows(cells)))
@@ -163,6 +178,14 @@ def _losses(cells: Sequence[Standing]) -> str:
     ]
     head = ["data set", "rows, %", "best of the others", "default is better by, %"]
     return f"{title}, by percent of the test NLL of the best of the others:\n\n" + markdown(head, rows)
+
+
+def _beaten(cells: Sequence[Standing]) -> str:
+    rows = [[cell.dataset, f"{100 * cell.fraction:g}", name, f"{percent:.2f}"] for cell, name, percent in beaten(cells)]
+    if not rows:
+        return ""
+    head = ["data set", "rows, %", "contender", "better than the default by, %"]
+    return f"Cells in which one of the contenders alone does better than the default, {len(rows)}:\n\n" + markdown(head, rows)
 
 
 def _contributions(cells: Sequence[Standing]) -> str:
