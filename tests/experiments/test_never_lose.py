@@ -33,7 +33,7 @@ def test_every_contender_has_its_numbers():
     assert {k: v for k, v in again.items() if "seconds" not in k} == {k: v for k, v in found.items() if "seconds" not in k}
 
 
-def test_options_travel_and_are_checked():
+def test_options_travel_and_contenders_are_checked():
     assert pickle.loads(pickle.dumps((run_cell, Options())))[1] == Options()
     with pytest.raises(OptionError, match="'magic'"):
-        Options(contenders=("magic",))
+        compare(splits(), 0, Options(), ["magic"])

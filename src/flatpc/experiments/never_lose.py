@@ -18,6 +18,7 @@ from `adam` in the same way.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,6 @@ class Options:
 
     subset: str = "random"
     """Of the training rows: a random one by trial, or the first ones."""
-    contenders: tuple[str, ...] = CONTENDERS
     n_latents: int = 16
     """Of the hidden trees that are compared; fewer if there are fewer than six rows for each."""
     rounds: int = 2
@@ -92,34 +92,34 @@ class Options:
     folder: str | None = None
     """Of the data; None reads `FLATPC_DATA`."""
 
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.contenders if name not in CONTENDERS]
-        if unknown:
-            raise OptionError(f"Unknown contender {unknown[0]!r}; choose from {', '.join(CONTENDERS)}.")
 
-
-def run_cell(dataset: str, fraction: float, trial: int, options: Options | None = None) -> dict[str, float]:
+def run_cell(
+    dataset: str, fraction: float, trial: int, options: Options | None = None, contenders: Sequence[str] = CONTENDERS
+) -> dict[str, float]:
     """`test_<contender>`, `valid_<contender>` (mean NLLs) and `seconds_<contender>`, and `rows`: plain numbers.
 
     The trial is the seed of everything.
     """
     options = options or Options()
     data = _load(dataset, options.folder).fraction(fraction, how=options.subset, seed=trial)
-    return compare(data, trial, options)
+    return compare(data, trial, options, contenders)
 
 
 def never_lose_cell(cell: Cell, settings: Options) -> Metrics:
     """One contender of a cell, for the runner."""
-    found = run_cell(cell.dataset, cell.fraction, cell.trial, replace(settings, contenders=(cell.method,)))
+    found = run_cell(cell.dataset, cell.fraction, cell.trial, settings, (cell.method,))
     return {"test_nll": found[f"test_{cell.method}"], "valid_nll": found[f"valid_{cell.method}"], "rows": found["rows"]}
 
 
-def compare(data: Splits, seed: int, options: Options) -> dict[str, float]:
+def compare(data: Splits, seed: int, options: Options, contenders: Sequence[str] = CONTENDERS) -> dict[str, float]:
     """The numbers of a cell from its rows."""
+    unknown = [name for name in contenders if name not in CONTENDERS]
+    if unknown:
+        raise OptionError(f"Unknown contender {unknown[0]!r}; choose from {', '.join(CONTENDERS)}.")
     task = Task(data.train, data.valid, [Bernoulli()] * data.train.shape[1], seed, "raise", 1)
     out = {"rows": float(len(data.train))}
     start: Candidate | None = None
-    for name in options.contenders:
+    for name in contenders:
         began = time.perf_counter()
         if name == "default":
             chosen = choose(
