@@ -115,8 +115,9 @@ def test_the_report_has_the_cells(tmp_path) -> None:
     from flatpc.experiments.results import Results
 
     results = Results(tmp_path, "never-lose")
-    for each in [*SIMPLE, result("default", 6.5)]:
+    for each in [*SIMPLE, result("default", 6.5), result("asam", 6.4)]:
         results.add(each)
     page = report(tmp_path, tmp_path / "report.html").read_text()
     assert "Won: 1 of 1 cells" in page
     assert "Never lose" in page
+    assert "does better than the default" in page
