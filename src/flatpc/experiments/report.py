@@ -296,7 +296,7 @@ def _never_lose(tab: Blocks, folder: Path) -> None:
     tab.table(columns, rows, caption="Test NLL, mean ± standard error over trials", file="never-lose.csv")
     ahead = [[each.dataset, 100 * each.fraction, name, percent] for each, name, percent in never_lose_table.beaten(cells)]
     if ahead:
-        columns = [Column("data set"), Column("rows, %", "g"), Column("contender"), Column("better than the default by, %", ".2f")]
+        columns = [Column("data set"), Column("rows, %", "g"), Column("contender"), Column("better by, %", ".2f")]
         tab.table(columns, ahead, caption="Where one of the contenders alone does better than the default")
 
 
