@@ -70,6 +70,9 @@ def test_the_best_alone_is_the_best_but_for_the_default() -> None:
     assert (counted.pop("sharpness"), counted.pop("plain")) == (1, 1)
     assert not any(counted.values())
     assert "default" not in counted
+    assert not any(best_alone(standings([result("plain", 1.0), result("sharpness", 2.0, trial=1)])).values())
+    both = [result("plain", 2.0), result("sharpness", 1.0), result("plain", -9.0, trial=1)]
+    assert best_alone(standings(both))["sharpness"] == 1  # in the trial that both have
     text = as_markdown(cells)
     assert "`plain` in 1:" in text
     more = as_markdown([*cells, *standings([result("plain", 6.0, dataset="kdd"), result("default", 4.5, dataset="kdd")])])

@@ -102,12 +102,13 @@ def contribution(cells: Iterable[Standing], of: str, over: str = "plain") -> dic
 
 
 def best_alone(cells: Iterable[Standing]) -> dict[str, int]:
-    """In how many cells each contender but the default has the lowest mean test NLL of these."""
+    """In how many cells each contender but the default has the lowest test NLL of these, in the trials that all of them have."""
     out = dict.fromkeys((name for name in CONTENDERS if name != DEFAULT), 0)
     for cell in cells:
-        alone = {name: mean.value for name, mean in cell.ours.items() if name != DEFAULT}
-        if alone:
-            out[min(alone, key=lambda name: alone[name])] += 1
+        alone = {name: cell.runs[name] for name in cell.ours if name != DEFAULT}
+        common = set.intersection(*(set(runs) for runs in alone.values())) if alone else set()
+        if common:
+            out[min(alone, key=lambda name: sum(alone[name][trial] for trial in common))] += 1
     return out
 
 
