@@ -199,9 +199,9 @@ def _contributions(cells: Sequence[Standing]) -> str:
     rows = [[name, *(_gain(each.get(f), most) for f in fractions), str(alone.get(name, "–"))] for name, each in gains.items()]
     head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions), "best alone, cells"]
     return (
-        "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser (of "
-        "`sam`, `asam` and `hyper`, which learn by Adam, that is `adam`); "
-        "mean ± standard error over data sets, from the trials that both have. The last column counts the cells in which it is "
+        "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
+        "mean ± standard error over data sets, from the trials that both have. `sam`, `asam` and `hyper` learn by Adam, and are to "
+        "be compared with `adam`. The last column counts the cells in which it is "
         f"the best of all but the default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
     )
 
