@@ -200,8 +200,8 @@ def _contributions(cells: Sequence[Standing]) -> str:
     head = ["contender", *(f"{100 * f:g}% of the rows" for f in fractions), "best alone, cells"]
     return (
         "By how many percent a contender's test NLL is lower than that of `plain`, the same training without a regulariser; "
-        "mean ± standard error over data sets, from the trials that both have. `sam`, `asam` and `hyper` learn by Adam, and are to "
-        "be compared with `adam`. The last column counts the cells in which it is "
+        "mean ± standard error over data sets, from the trials that both have. `sam`, `asam` and `hyper` learn by Adam, and are "
+        "to be compared with `adam`. The last column counts the cells in which it is "
         f"the best of all but the default, `plain` in {alone['plain']}:\n\n" + markdown(head, rows)
     )
 
