@@ -130,6 +130,7 @@ def test_no_button_sends_the_data_away(visit):
     assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"]
 
 
+TWO_SCENES = "[...document.querySelectorAll('.plot')].filter(plot => plot._fullLayout?.scene?._scene?.glplot).length >= 2"
 EYES = """() => [...document.querySelectorAll('.plot')].filter(plot => plot._fullLayout?.scene)
     .map(plot => plot._fullLayout.scene._scene.getCamera().eye)"""
 
@@ -173,7 +174,7 @@ def test_surfaces_turn_together(visit, name, tab):
     scenes = page.locator(".figures[data-linked] .plot:visible")
     for scene in scenes.all():
         wait_for_drawing(page, scene)
-    page.wait_for_function("document.querySelectorAll('.plot .gl-container canvas').length >= 2")
+    page.wait_for_function(TWO_SCENES)
     before = eyes(page)
     assert len(before) == 2
     assert before[0] == before[1]
@@ -182,13 +183,39 @@ def test_surfaces_turn_together(visit, name, tab):
     assert apart(eyes(page)[1], before[1]) > 0.1
 
 
+FLICK = """() => {
+    const canvas = document.querySelector('.figures[data-linked] .plot .gl-container canvas');
+    const box = canvas.getBoundingClientRect();
+    const send = (type, dx, buttons) => canvas.dispatchEvent(new MouseEvent(type, {
+        bubbles: true, clientX: box.left + box.width / 2 + dx, clientY: box.top + box.height / 2, buttons, view: window }));
+    const busy = (time) => { const end = performance.now() + time; while (performance.now() < end); };
+    send('mousemove', 0, 0);
+    send('mousedown', 0, 1);
+    for (const dx of [15, 30, 45, 60]) { busy(20); send('mousemove', dx, 1); }
+    send('mouseup', 60, 0);
+    busy(300);
+}"""
+"""A quick drag on a busy page: no frame is drawn before its end, and the scene turns on after it."""
+
+
+def test_surfaces_turn_together_after_a_flick(visit):
+    page = visit("everything", anchor="#shapes")
+    page.wait_for_function(TWO_SCENES)
+    before = eyes(page)[0]
+    page.evaluate(FLICK)
+    page.wait_for_timeout(1000)
+    assert eyes(page)[0] != before
+    assert wait_until(page, lambda: apart(*eyes(page)) < 1e-6, seconds=PATIENCE / 1000)
+
+
 def test_a_surface_comes_back_as_it_was_left(visit):
     """Out of sight it gives its graphics memory back; the view that the reader chose stays."""
     page = visit("everything")
     page.get_by_role("tab", name="Shapes").click()
     scene = page.locator(".figures[data-linked] .plot").first
-    page.wait_for_selector(".plot .gl-container canvas")
+    page.wait_for_function(TWO_SCENES)
     drag(page, scene)
+    assert wait_until(page, lambda: (page.wait_for_timeout(500), apart(*eyes(page)))[1] < 1e-6, seconds=PATIENCE / 1000)
     left = eyes(page)[0]
     page.get_by_role("tab", name="Numbers").click()
     page.wait_for_function("document.querySelectorAll('.plot canvas').length === 0")

@@ -129,15 +129,34 @@
     });
   }
 
+  let leader = null;
+
   function linkCamera(plot) {
     const others = all(".plot", plot.closest("[data-linked]")).filter((other) => other !== plot);
+    const show = (camera) => others.filter((other) => drawn.has(other)).forEach((other) => turn(other, camera));
     const lead = (change) => {
       const camera = change["scene.camera"];
       if (!camera || wanted.has(plot)) return;
-      others.filter((other) => drawn.has(other)).forEach((other) => turn(other, camera));
+      leader = plot;
+      show(camera);
+    };
+    // A scene turns on for a moment after its last event: the others follow until it has rested for some frames.
+    const settle = (seen, rested) => {
+      const camera = leader === plot && drawn.has(plot) && plot._fullLayout.scene._scene.getCamera();
+      if (!camera) return;
+      const now = JSON.stringify(camera);
+      if (now !== seen) {
+        (plot.layout.scene ??= {}).camera = camera; // where it is drawn from if it is drawn again
+        show(camera);
+      }
+      if (now !== seen || rested < 10) requestAnimationFrame(() => settle(now, now === seen ? rested + 1 : 0));
     };
     plot.on("plotly_relayouting", lead);
-    plot.on("plotly_relayout", lead);
+    plot.on("plotly_relayout", (change) => {
+      if (wanted.has(plot)) return;
+      lead(change);
+      settle("", 0);
+    });
   }
 
   // Browsers keep only a few 3-D contexts alive: figures out of sight give theirs back.
