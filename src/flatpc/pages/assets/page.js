@@ -129,16 +129,17 @@
     });
   }
 
-  let leader = null;
+  let leader = null; // the scene that the reader turned last
 
   function linkCamera(plot) {
     const others = all(".plot", plot.closest("[data-linked]")).filter((other) => other !== plot);
     const show = (camera) => others.filter((other) => drawn.has(other)).forEach((other) => turn(other, camera));
     const lead = (change) => {
       const camera = change["scene.camera"];
-      if (!camera || wanted.has(plot)) return;
+      if (!camera || wanted.has(plot)) return false;
       leader = plot;
       show(camera);
+      return true;
     };
     // A scene turns on for a moment after its last event: the others follow until it has rested for some frames.
     const settle = (seen, rested) => {
@@ -152,11 +153,7 @@
       if (now !== seen || rested < 10) requestAnimationFrame(() => settle(now, now === seen ? rested + 1 : 0));
     };
     plot.on("plotly_relayouting", lead);
-    plot.on("plotly_relayout", (change) => {
-      if (wanted.has(plot)) return;
-      lead(change);
-      settle("", 0);
-    });
+    plot.on("plotly_relayout", (change) => lead(change) && settle(JSON.stringify(change["scene.camera"]), 0));
   }
 
   // Browsers keep only a few 3-D contexts alive: figures out of sight give theirs back.
