@@ -136,18 +136,18 @@ class Comparison:
         found = [self.gain(dataset, fraction, quantity) for dataset in self.table.datasets]
         return Mean.of(each.value for each in found if each is not None)
 
+    def ran(self, fraction: float) -> list[str]:
+        """The data sets that have a complete trial."""
+        return [dataset for dataset in self.table.datasets if self.complete(dataset, fraction)]
+
     def papers_mean_gain(self, fraction: float, quantity: str) -> float | None:
         """The paper's, over the same data sets."""
-        cells = [
-            paper.value(self.table.name, dataset, fraction, quantity)
-            for dataset in self.table.datasets
-            if self.complete(dataset, fraction)
-        ]
+        cells = [paper.value(self.table.name, dataset, fraction, quantity) for dataset in self.ran(fraction)]
         return float(np.mean([cell for cell in cells if cell is not None])) if cells else None
 
     def wins(self, fraction: float, quantity: str) -> tuple[int, int, int]:
         """On how many data sets the regularised model is better on average: ours, the paper's, of how many that were run."""
-        ran = [dataset for dataset in self.table.datasets if self.complete(dataset, fraction)]
+        ran = self.ran(fraction)
         ours = [self.gain(dataset, fraction, quantity) for dataset in ran]
         theirs = [paper.value(self.table.name, dataset, fraction, quantity) for dataset in ran]
         return sum(o is not None and o.value > 0 for o in ours), sum(t is not None and t > 0 for t in theirs), len(ran)

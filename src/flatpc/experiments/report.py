@@ -113,7 +113,7 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
             for comparison in found:
                 row: list[Any] = ["", PROTOCOLS[comparison.protocol]]
                 for fraction in FRACTIONS:
-                    n = comparison.wins(fraction, "nll")[2]
+                    n = len(comparison.ran(fraction))
                     partial |= {n} - {0, whole}
                     note = _mark(n) if 0 < n < whole else ""
                     row.append(_ours(comparison.mean_gain(fraction, quantity), 2, gain=True, note=note))
@@ -152,7 +152,7 @@ def _claims(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
                 continue
             holds = claim.holds(comparison)
             numbers = ", ".join(_short(value) for value in values)
-            ran, whole = min(comparison.wins(f, claim.quantity)[2] for f in claim.fractions), len(comparison.table.datasets)
+            ran, whole = min(len(comparison.ran(f)) for f in claim.fractions), len(comparison.table.datasets)
             part = f"{TITLES[claim.table]}: {ran} of {whole} data sets"
             if ran < whole and part not in notes.values():
                 notes[_mark(len(notes) + 1)] = part

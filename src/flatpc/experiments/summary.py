@@ -36,7 +36,7 @@ def _gains(found: list[Comparison], name: str) -> str:
             means = [comparison.mean_gain(fraction, quantity) for fraction in FRACTIONS]
             rows.append(["", PROTOCOLS[comparison.protocol], *("not run" if mean is None else mean.text() for mean in means)])
     for comparison in found:
-        counts = [comparison.wins(fraction, "nll")[2] for fraction in FRACTIONS]
+        counts = [len(comparison.ran(fraction)) for fraction in FRACTIONS]
         rows.append(["data sets", PROTOCOLS[comparison.protocol], *map(str, counts)])
     return markdown(["gain, %", "results", *(f"{100 * fraction:g}% of the rows" for fraction in FRACTIONS)], rows)
 
