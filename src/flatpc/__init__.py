@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flatpc import curvature as curvature
     from flatpc import data as data
+    from flatpc import families as families
     from flatpc import learning as learning
     from flatpc import queries as queries
     from flatpc import structures as structures
     from flatpc.circuit.circuit import Circuit as Circuit
-    from flatpc.circuit.families import Bernoulli as Bernoulli
-    from flatpc.circuit.families import Binomial as Binomial
-    from flatpc.circuit.families import Categorical as Categorical
-    from flatpc.circuit.families import Family as Family
-    from flatpc.circuit.families import Gaussian as Gaussian
-    from flatpc.circuit.families import Indicator as Indicator
-    from flatpc.circuit.families import Poisson as Poisson
-    from flatpc.circuit.families import family as family
     from flatpc.circuit.files import load as load
     from flatpc.circuit.nodes import Input as Input
     from flatpc.circuit.nodes import Mixture as Mixture
@@ -26,6 +19,14 @@ if TYPE_CHECKING:
     from flatpc.circuit.nodes import Sum as Sum
     from flatpc.errors import FlatpcError as FlatpcError
     from flatpc.estimator import CircuitDensity as CircuitDensity
+    from flatpc.families.base import Family as Family
+    from flatpc.families.bernoulli import Bernoulli as Bernoulli
+    from flatpc.families.binomial import Binomial as Binomial
+    from flatpc.families.categorical import Categorical as Categorical
+    from flatpc.families.gaussian import Gaussian as Gaussian
+    from flatpc.families.indicator import Indicator as Indicator
+    from flatpc.families.poisson import Poisson as Poisson
+    from flatpc.families.registry import family as family
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
 
@@ -34,15 +35,13 @@ __version__ = "0.1.0"
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
 _HOMES = {
-    "flatpc": ("curvature", "data", "learning", "queries", "structures"),
+    "flatpc": ("curvature", "data", "families", "learning", "queries", "structures"),
     "flatpc.circuit.circuit": ("Circuit",),
-    "flatpc.circuit.families": (
-        "Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family",
-    ),
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
     "flatpc.errors": ("FlatpcError",),
     "flatpc.estimator": ("CircuitDensity",),
+    "flatpc.families": ("Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family"),
     "flatpc.learning": ("Sharpness", "fit"),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

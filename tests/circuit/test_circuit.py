@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import flatpc as fp
-from flatpc.circuit.initialize import k_means, random_simplex
+from flatpc.families.initialize import k_means, random_simplex
 from flatpc.errors import (
     DecomposabilityError,
     FlatpcError,

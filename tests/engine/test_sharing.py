@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.circuit.families import Gaussian
 from flatpc.circuit.nodes import Input, Product, Sum
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns
 from flatpc.engine._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT, Rule
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
+from flatpc.families.gaussian import Gaussian
 from tests.engine.conformance import EVIDENCE, circuits
 
 TOLERANCE = {"float64": 1e-11, "float32": 1e-5}

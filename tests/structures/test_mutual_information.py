@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flatpc.circuit.families import Categorical, Gaussian, Poisson
 from flatpc.errors import DataError
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.poisson import Poisson
 from flatpc.structures import mutual_information as module
 from flatpc.structures.mutual_information import PairCounts, binned
 

@@ -26,9 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit, NodeParameters
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian, Indicator
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError, ParameterError, StructureError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.indicator import Indicator
 
 Array = NDArray[np.float64]
 _FAMILIES = "Bernoulli, Categorical, Gaussian, Indicator, Literal"

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit import properties
-from flatpc.circuit.families import SIMPLEX_TOLERANCE, Family, Gaussian
-from flatpc.circuit.initialize import k_means, random_simplex
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import (
     check_order,
@@ -24,6 +22,9 @@ from flatpc.circuit.scopes import (
     smoothness_error,
 )
 from flatpc.errors import ParameterError, StructureError
+from flatpc.families.base import SIMPLEX_TOLERANCE, Family
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.initialize import k_means, random_simplex
 
 if TYPE_CHECKING:
     from flatpc.engine.contract import Flows

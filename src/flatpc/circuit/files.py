@@ -34,9 +34,10 @@ from safetensors.numpy import load as read_arrays
 from safetensors.numpy import save as write_arrays
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import FAMILIES, Family, family, family_name
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FileFormatError, FlatpcError
+from flatpc.families.base import Family
+from flatpc.families.registry import FAMILIES, family, family_name
 
 FORMAT = "flatpc circuit"
 VERSION = 1

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Family
 from flatpc.errors import StructureError
+from flatpc.families.base import Family
 
 Kind = Literal["hadamard", "kronecker"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import _Finite
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import variables_in
+from flatpc.families.finite import Finite
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -87,7 +87,7 @@ class _Supports:
         nodes, widths = self.circuit.nodes, self.circuit.widths
         node = nodes[i]
         if isinstance(node, Input):
-            if not isinstance(node.family, _Finite):
+            if not isinstance(node.family, Finite):
                 return {}
             table = node.family.table(self.circuit.parameters[i]) > 0  # type: ignore[arg-type]
             return {} if table.all() else {node.variable: table}

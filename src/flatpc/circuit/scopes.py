@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from flatpc.circuit.families import Family
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 from flatpc.errors import DecomposabilityError, ShapeError, SmoothnessError, StructureError
+from flatpc.families.base import Family
 
 # Far more units than any memory holds; stopping here keeps widths from growing into numbers too long to print.
 _MOST_UNITS = 1 << 40

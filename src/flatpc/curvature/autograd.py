@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Categorical, Statistics
 from flatpc.circuit.nodes import Input
 from flatpc.curvature.layout import Layout, table_of
 from flatpc.engine import torch_inputs
 from flatpc.engine.torch_circuit import TorchCircuit
 from flatpc.engine.torch_layers import InputLayer, State
+from flatpc.families.base import Statistics
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

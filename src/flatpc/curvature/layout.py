@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.errors import OptionError, TiedParametersError
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

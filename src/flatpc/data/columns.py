@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian, Poisson
 from flatpc.data.filling import fill_in, new_table
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
 from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.poisson import Poisson
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -17,12 +17,12 @@ from reprlib import repr as show
 from typing import Any, get_args
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Family
 from flatpc.circuit.files import load_with_extra, save
 from flatpc.data.columns import Column, Columns
 from flatpc.data.raw import DType
 from flatpc.data.recognition import KINDS
 from flatpc.errors import FileFormatError
+from flatpc.families.base import Family
 
 _AGAIN = "Fit the model again."
 _DTYPES = get_args(DType)

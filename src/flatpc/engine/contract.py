@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Statistics
 from flatpc.errors import OptionError
+from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian, Indicator, Statistics, _Finite
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.engine.program import Program
+from flatpc.families.base import Family, Statistics
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.finite import Finite
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.indicator import Indicator
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -89,7 +94,7 @@ def pack_inputs(circuit: Circuit, program: Program) -> Array:
         assert isinstance(node, Input)
         assert isinstance(parameters, dict)
         block = out[offset : offset + shape[0] * shape[1]].reshape(shape)
-        if isinstance(node.family, _Finite):
+        if isinstance(node.family, Finite):
             block[:, : node.width] = node.family.table(parameters).T
         else:
             for row, name in enumerate(node.family.names):
@@ -118,7 +123,7 @@ def unpack_statistics(circuit: Circuit, program: Program, flat: Array) -> dict[i
     """Owning Input -> its family's sufficient statistics."""
     out: dict[int, Statistics] = {}
     for i, block, node in _input_blocks(circuit, program, flat):
-        if isinstance(node.family, _Finite):
+        if isinstance(node.family, Finite):
             out[i] = {"counts": block.T.copy()}
         else:
             out[i] = {name: block[row].copy() for row, name in enumerate(_statistics_of(node.family))}

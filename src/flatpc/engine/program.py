@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.engine._kernels import columns
 from flatpc.engine._kernels.columns import (
@@ -39,6 +38,12 @@ from flatpc.engine._kernels.columns import (
 from flatpc.engine._kernels.passes import Owners
 from flatpc.engine._kernels.simd import LANES
 from flatpc.errors import StructureError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.binomial import Binomial
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.indicator import Indicator
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

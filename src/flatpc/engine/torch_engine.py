@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flatpc.circuit.families import Statistics
 from flatpc.engine import torch_inputs
 from flatpc.engine.contract import Dtype, Flows, check_dtype
 from flatpc.engine.torch_circuit import TorchCircuit
 from flatpc.engine.torch_layers import InputLayer, State
+from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -12,7 +12,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Indicator, Poisson
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.binomial import Binomial
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.indicator import Indicator
+from flatpc.families.poisson import Poisson
 
 Split = tuple[Tensor, Tensor]
 _LARGEST = 300.0
@@ -91,7 +97,7 @@ def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]
 
 
 def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow: Tensor) -> dict[str, Tensor]:
-    """Statistics as in `flatpc.circuit.families`, for `x [n, B]` and `flow [n, B, K]`; each result is `[n, ...]`."""
+    """Statistics as in `flatpc.families`, for `x [n, B]` and `flow [n, B, K]`; each result is `[n, ...]`."""
     seen = ~x.isnan()
     if has_table(family):
         return {"counts": _counts(_table_index(family, x), flow, _n_values(family))}

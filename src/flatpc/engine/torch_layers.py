@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from flatpc.circuit.families import Family
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine import torch_inputs
 from flatpc.engine.torch_layout import Group, Take
+from flatpc.families.base import Family
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Family, Gaussian
 from flatpc.errors import OptionError
 from flatpc.estimator.plans import NAMES, Options, Plan, Plans
 from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.estimator.trying import Candidate, attempt
+from flatpc.families.base import Family
+from flatpc.families.gaussian import Gaussian
 from flatpc.learning.history import Row
 
 Array = NDArray[np.float64]

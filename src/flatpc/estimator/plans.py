@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
 from flatpc.errors import OptionError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
 
 LATENTS = {"hclt": (4, 16), "mixture": (8, 32, 128), "rat_spn": (8, 16)}
 """Sizes tried unless one is given, from few to many, never more than a quarter of the rows."""

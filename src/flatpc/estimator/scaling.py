@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Gaussian
 from flatpc.circuit.nodes import Input
 from flatpc.errors import DataError
+from flatpc.families.gaussian import Gaussian
 
 Array = NDArray[np.float64]
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical, Family
 from flatpc.errors import OptionError
 from flatpc.estimator.choosing import Choice
 from flatpc.estimator.plans import Options, Plan
 from flatpc.estimator.trying import Candidate
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
 from flatpc.learning.history import History
 
 if TYPE_CHECKING:

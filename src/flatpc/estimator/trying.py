@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from flatpc import structures
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Family, Gaussian
 from flatpc.estimator.plans import FLOORS, Options, Plan
 from flatpc.estimator.starting import start_at_clusters
+from flatpc.families.base import Family
+from flatpc.families.gaussian import Gaussian
 from flatpc.learning.fitting import fit
 from flatpc.learning.history import History, Row
 from flatpc.learning.notes import LearningWarning

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc.circuit.families import Bernoulli
 from flatpc.data import load_debd
 from flatpc.data.splits import Splits
 from flatpc.errors import OptionError
 from flatpc.experiments.cells import Cell, Metrics
+from flatpc.families.bernoulli import Bernoulli
 from flatpc.learning import (
     ASAM,
     SAM,

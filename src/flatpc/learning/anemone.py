@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical, Gaussian
 from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
 from flatpc.learning.inputs import Group
 from flatpc.learning.topdown import input_views, top_down, weight_views
 

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc import structures
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sharpness import Sharpness
 

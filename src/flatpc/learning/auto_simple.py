@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from flatpc.circuit.families import Family
+from flatpc.families.base import Family
 from flatpc.learning.auto_candidates import Plan
 from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.factorized import factorized

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Family
 from flatpc.errors import ParameterError
+from flatpc.families.base import Family
 from flatpc.learning.auto_candidates import Plan
 from flatpc.learning.auto_simple import SimpleModels
 from flatpc.learning.fitting import Fit, fit

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Categorical
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine._kernels import update
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError, TiedParametersError
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
 from flatpc.learning._kernels.entropy import maximise_units
 from flatpc.learning.inputs import Group, update_inputs
 from flatpc.learning.topdown import below, entropies, hand_down, input_views, root_probability, weight_views

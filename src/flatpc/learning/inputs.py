@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Bernoulli, Binomial, Categorical, Family, Gaussian, Poisson
 from flatpc.circuit.nodes import Input
 from flatpc.engine.program import Program
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.binomial import Binomial
+from flatpc.families.categorical import Categorical
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.poisson import Poisson
 from flatpc.learning._kernels.tables import update_tables
 
 if TYPE_CHECKING:

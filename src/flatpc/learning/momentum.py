@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Gaussian
 from flatpc.engine.evaluator import Evaluator
+from flatpc.families.gaussian import Gaussian
 from flatpc.learning.inputs import Group
 
 Array = NDArray[np.float64]

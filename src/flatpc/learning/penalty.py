@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.families import Statistics
 from flatpc.curvature.passes import Passes
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
+from flatpc.families.base import Statistics
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

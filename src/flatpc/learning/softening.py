@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from flatpc.circuit.families import Bernoulli, Categorical, Indicator
 from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.indicator import Indicator
 from flatpc.structures.options import whole_number
 
 if TYPE_CHECKING:

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, gammaln, xlogy
 
-from flatpc.circuit.families import Binomial, Gaussian, Indicator, Poisson
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.engine.evaluator import Evaluator
+from flatpc.families.binomial import Binomial
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.indicator import Indicator
+from flatpc.families.poisson import Poisson
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

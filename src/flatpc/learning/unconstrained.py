@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from flatpc.circuit.families import Binomial, Gaussian, Poisson
 from flatpc.circuit.nodes import Mixture
 from flatpc.engine import packing
 from flatpc.engine.evaluator import Evaluator
+from flatpc.families.binomial import Binomial
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.poisson import Poisson
 from flatpc.learning._kernels.simplex import softmax, to_logits
 from flatpc.learning.inputs import Group, group_inputs
 

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Categorical, Family, Indicator
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
+from flatpc.families.indicator import Indicator
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
 from flatpc.structures.tree_models import TreeModel, check_prior, fit_tree

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Categorical, Family
-from flatpc.circuit.families import family as family_by_name
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import FlatpcError, OptionError, ParameterError, StructureError
+from flatpc.families.base import Family
+from flatpc.families.categorical import Categorical
+from flatpc.families.registry import family as family_by_name
 
 Spec = str | tuple[Any, ...]
 Edge = tuple[Hashable, Hashable] | tuple[Hashable, Hashable, float]

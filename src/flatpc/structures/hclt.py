@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Bernoulli, Family
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
 from flatpc.structures.chow_liu import table_sizes
 from flatpc.structures.initial_trees import Start, check_init
 from flatpc.structures.mutual_information import PairCounts, binned

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.initialize import random_simplex
 from flatpc.errors import OptionError
+from flatpc.families.initialize import random_simplex
 from flatpc.structures.tree_models import TreeModel
 
 Array = NDArray[np.float64]

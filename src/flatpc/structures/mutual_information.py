@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
-from flatpc.circuit.families import Bernoulli, Categorical, Family
 from flatpc.errors import DataError
+from flatpc.families.base import Family
+from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.categorical import Categorical
 
 Array = NDArray[np.float64]
 

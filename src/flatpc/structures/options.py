@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Binomial, Categorical, Family, Indicator
-from flatpc.circuit.families import family as family_by_name
 from flatpc.circuit.nodes import Node
 from flatpc.circuit.rows import read_table
 from flatpc.errors import MissingValueError, OptionError
+from flatpc.families.base import Family
+from flatpc.families.binomial import Binomial
+from flatpc.families.categorical import Categorical
+from flatpc.families.indicator import Indicator
+from flatpc.families.registry import family as family_by_name
 
 Array = NDArray[np.float64]
 FamilyLike = str | Family | Sequence[str | Family]

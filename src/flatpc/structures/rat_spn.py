@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.families import Family
 from flatpc.circuit.nodes import Mixture, Node, Sum
+from flatpc.families.base import Family
 from flatpc.structures.options import FamilyLike, random_circuit, resolve_families, whole_number
 from flatpc.structures.regions import add_leaf_region, add_partition
 

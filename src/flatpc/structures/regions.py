@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from flatpc.circuit.families import Family
 from flatpc.circuit.nodes import Input, Node, Product
+from flatpc.families.base import Family
 
 
 def add_leaf_region(nodes: list[Node], variables: Iterable[int], families: Sequence[Family], width: int) -> int:

@@ -1,0 +1,36 @@
+"""Two values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from flatpc.families.base import Array, Parameters, Statistics, check_probability, ratio
+from flatpc.families.finite import Finite
+from flatpc.families.initialize import random_simplex
+
+
+@dataclass(frozen=True)
+class Bernoulli(Finite):
+    """P(x=1) = p. Parameters: `p [K]`."""
+
+    names: ClassVar[tuple[str, ...]] = ("p",)
+
+    @property
+    def n_categories(self) -> int:
+        return 2
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        check_probability(parameters["p"], where)
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        return {"p": random_simplex((width, 2), rng, spread)[:, 1].copy()}
+
+    def table(self, parameters: Parameters) -> Array:
+        return np.stack([1 - parameters["p"], parameters["p"]], axis=1)
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        counts = statistics["counts"] + pseudocount / 2
+        return {"p": ratio(counts[:, 1], counts.sum(axis=1), parameters["p"])}

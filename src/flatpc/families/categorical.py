@@ -1,0 +1,49 @@
+"""Finitely many values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from flatpc.errors import ParameterError
+from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Parameters, Statistics, check_count, check_probability, ratio
+from flatpc.families.finite import Finite
+from flatpc.families.initialize import random_simplex
+
+
+@dataclass(frozen=True)
+class Categorical(Finite):
+    """P(x=j) = p_j for j = 0, ..., n-1. Parameters: `p [K, n]`, rows on the simplex."""
+
+    n: int = 2
+    names: ClassVar[tuple[str, ...]] = ("p",)
+
+    def __post_init__(self) -> None:
+        check_count(self, self.n, "a categorical variable has at least one value")
+
+    @property
+    def n_categories(self) -> int:
+        return self.n
+
+    def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        return {"p": (width, self.n)}
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        p = parameters["p"]
+        check_probability(p, where)
+        total = p.sum(axis=1)
+        if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
+            unit = int(np.argmax(abs(total - 1)))
+            raise ParameterError(f"{where}: the probabilities of unit {unit} sum to {total[unit]:.9g}, not 1.")
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        return {"p": random_simplex((width, self.n), rng, spread)}
+
+    def table(self, parameters: Parameters) -> Array:
+        return np.asarray(parameters["p"])
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        counts = statistics["counts"] + pseudocount / self.n
+        return {"p": ratio(counts, np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), parameters["p"])}

@@ -1,0 +1,80 @@
+"""Numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.errors import OptionError, ParameterError
+from flatpc.families.base import Array, Family, Parameters, Statistics, masked, ratio
+
+
+@dataclass(frozen=True)
+class Gaussian(Family):
+    """Normal density. Parameters: `mean [K]`, `variance [K]`; EM keeps every variance at `min_variance` or more."""
+
+    min_variance: float = 1e-4
+    names: ClassVar[tuple[str, ...]] = ("mean", "variance")
+    discrete: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_variance < math.inf:
+            raise OptionError(f"Gaussian(min_variance={self.min_variance}): the variance floor must be positive and finite.")
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        if not np.isfinite(parameters["mean"]).all():
+            raise ParameterError(f"{where}: every mean must be a finite number.")
+        variance = parameters["variance"]
+        if not (np.isfinite(variance) & (variance > 0)).all():
+            raise ParameterError(f"{where}: every variance must be finite and positive.")
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        return {"mean": rng.standard_normal(width), "variance": np.ones(width)}
+
+    def log_density(self, parameters: Parameters, x: Array) -> Array:
+        value, seen = masked(x)
+        mean, variance = parameters["mean"], parameters["variance"]
+        with np.errstate(over="ignore"):
+            z = (value[:, None] - mean) ** 2 / variance
+        return np.where(seen[:, None], -0.5 * (z + np.log(variance) + math.log(2 * math.pi)), 0.0)
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        # Deviations from the current mean, so that large means don't cancel.
+        value, seen = masked(x)
+        flow = np.where(seen[:, None], flow, 0.0)
+        deviation = value[:, None] - parameters["mean"]
+        return {
+            "count": flow.sum(axis=0),
+            "deviation": (flow * deviation).sum(axis=0),
+            "squares": (flow * deviation**2).sum(axis=0),
+        }
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        count = statistics["count"]
+        shift = ratio(statistics["deviation"], count, np.zeros_like(count))
+        squares = ratio(statistics["squares"], count, parameters["variance"])
+        variance = np.where(count > 0, squares - shift**2, parameters["variance"])
+        return {"mean": parameters["mean"] + shift, "variance": np.maximum(variance, self.min_variance)}
+
+    def mode(self, parameters: Parameters) -> Array:
+        return np.asarray(parameters["mean"])
+
+    def mean(self, parameters: Parameters) -> Array:
+        return np.asarray(parameters["mean"])
+
+    def variance(self, parameters: Parameters) -> Array:
+        return np.asarray(parameters["variance"])
+
+    def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        noise = rng.standard_normal(len(units))
+        return np.asarray(parameters["mean"][units] + np.sqrt(parameters["variance"][units]) * noise)
+
+    def _outside(self, x: Array) -> NDArray[np.bool_]:
+        return np.isinf(x)
+
+    def _support(self) -> str:
+        return "finite numbers"

@@ -1,0 +1,42 @@
+"""One value each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from flatpc.errors import ParameterError
+from flatpc.families.base import Array, Parameters, Statistics, check_count
+from flatpc.families.finite import Finite
+
+
+@dataclass(frozen=True)
+class Indicator(Finite):
+    """Unit k is 1 where x equals `value[k]` and 0 elsewhere. Parameters: `value [K]`, not learnt."""
+
+    n: int = 2
+    names: ClassVar[tuple[str, ...]] = ("value",)
+    learnable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_count(self, self.n, "the variable has at least one value")
+
+    @property
+    def n_categories(self) -> int:
+        return self.n
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        value = parameters["value"]
+        if not ((value == np.floor(value)) & (value >= 0) & (value < self.n)).all():
+            raise ParameterError(f"{where}: an indicator's values are whole numbers from 0 to {self.n - 1}.")
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        return {"value": np.arange(width, dtype=np.float64) % self.n}
+
+    def table(self, parameters: Parameters) -> Array:
+        return np.asarray(parameters["value"][:, None] == np.arange(self.n), dtype=np.float64)
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        return dict(parameters)
