@@ -220,7 +220,7 @@ def dense_work() -> None:
 
 
 def random_dag(n_nodes: int, n_variables: int, seed: int = 0) -> Circuit:
-    """An irregular scalar circuit: sums of two to five products of random parts, shared at random."""
+    """An irregular scalar circuit: sums of two to five products of random parts, shared at random; the root uses all there is."""
     rng = np.random.default_rng(seed)
     nodes: list[fp.Node] = []
     parameters: dict[int, Any] = {}
@@ -238,11 +238,14 @@ def random_dag(n_nodes: int, n_variables: int, seed: int = 0) -> Circuit:
     while len(regions) > 1:
         merged = []
         for left, right in zip(regions[::2], regions[1::2], strict=False):
+            sizes = rng.integers(2, 6, per_region) if len(regions) > 2 else [per_region]
+            # Every part once, and then some again.
+            chosen = [np.append(rng.permutation(part), rng.choice(part, sum(sizes) - len(part))) for part in (left, right)]
+            products = [add(fp.Product((int(a), int(b)))) for a, b in zip(*chosen, strict=True)]
             sums = []
-            for _ in range(per_region if len(regions) > 2 else 1):
-                products = [add(fp.Product((int(rng.choice(left)), int(rng.choice(right))))) for _ in range(rng.integers(2, 6))]
-                weights = rng.random((1, len(products)))
-                sums.append(add(fp.Sum(tuple(products)), weights / weights.sum()))
+            for below in np.split(np.array(products), np.cumsum(sizes)[:-1]):
+                weights = rng.random((1, len(below)))
+                sums.append(add(fp.Sum(tuple(below)), weights / weights.sum()))
             merged.append(sums)
         regions = merged + ([regions[-1]] if len(regions) % 2 else [])
     return fp.Circuit(nodes, parameters)

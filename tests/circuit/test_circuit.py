@@ -77,6 +77,13 @@ def two_coins(**options):
         ),
         ([X0, fp.Product((0, 0)), fp.Sum((1,))], DecomposabilityError, r"\{0\}"),
         (
+            [X0, X1, fp.Sum((0,))],
+            StructureError,
+            r"Node 1 \(Input\) is not below the root, node 2; give it a parent that leads to the root, or leave it out",
+        ),
+        ([X0, fp.Sum((0,), 2), fp.Sum((0,), 2, tie=1), fp.Sum((2,))], StructureError, r"Node 1 \(Sum\) is not below the root"),
+        ([X0, fp.Sum((0,)), fp.Sum((0,))], StructureError, r"Node 1 \(Sum\) is not below the root"),
+        (
             [X0, fp.Sum((0,), 2, mask=np.ones((2, 3), bool)), fp.Sum((1,))],
             StructureError,
             r"mask has shape \(2, 3\), the weights \(2, 2\)",

@@ -509,11 +509,21 @@ HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
             d.update(
                 nodes=[{"kind": "input", "variable": v, "width": 2, "family": {"name": "bernoulli"}} for v in range(30)]
                 + [{"kind": "kronecker", "children": list(range(30))}]
-                + [{"kind": "input", "variable": 0, "width": 1, "family": {"name": "bernoulli"}}]
+                + [{"kind": "sum", "children": [30], "width": 1}]
             )
-            or (a.clear(), a.update({f"{v}.p": np.array([0.5, 0.5]) for v in range(30)} | {"31.p": np.array([0.5])}))
+            or (a.clear(), a.update({f"{v}.p": np.array([0.5, 0.5]) for v in range(30)} | {"31.weights": np.ones((1, 1))}))
         ),
-        "beyond what files may name",
+        r"the weights have shape \(1, 1\); they should have \(1, 1073741824\)",
+    ),
+    "a node that the root does not use": (
+        lambda d, a: (
+            d.update(
+                nodes=[{"kind": "input", "variable": v, "width": 1, "family": {"name": "bernoulli"}} for v in range(2)]
+                + [{"kind": "sum", "children": [0], "width": 1}]
+            )
+            or (a.clear(), a.update({"0.p": np.array([0.5]), "1.p": np.array([0.5]), "2.weights": np.ones((1, 1))}))
+        ),
+        r"Node 1 \(Input\) is not below the root",
     ),
 }
 

@@ -63,12 +63,6 @@ def scalar_dag(family):
     return fp.Circuit(nodes)
 
 
-def unused_nodes(family):
-    """Nodes without a parent beside the root, before it and as high."""
-    nodes = [fp.Input(0, family, 2), fp.Sum((0,), 2), fp.Sum((1,)), fp.Sum((0,)), fp.Sum((1,)), fp.Sum((0,))]
-    return fp.Circuit(nodes)
-
-
 def _rows(family, n_rows, n_variables):
     rng = np.random.default_rng(5)
     return np.stack([_values(family, n_rows, rng) for _ in range(n_variables)], axis=1)
@@ -92,7 +86,6 @@ def circuits():
             "every_node": every_node(family),
             "wide_product": wide_product(family),
             "scalar_dag": scalar_dag(family),
-            "unused_nodes": unused_nodes(family),
             "factorized": fp.structures.factorized(rows, family),
             "rat_spn": fp.structures.rat_spn(4, 2, 3, 3, 2, family),
             "poon_domingos": fp.structures.poon_domingos((2, 3), 1, 3, 2, family),

@@ -142,14 +142,3 @@ def test_the_number_of_threads_changes_no_bit(dtype, rescaled, monkeypatch):
     for one, other in itertools.pairwise(results):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def test_steps_that_the_root_does_not_use_change_nothing():
-    circuit, X = dag(0.2), evidence_rows(20)
-    n = len(circuit.nodes)
-    unused = fp.Product((0, 4))
-    nodes = [*circuit.nodes[: n - 1], unused, circuit.nodes[-1]]
-    parameters = {(i if i < n - 1 else n): value for i, value in circuit.parameters.items()}
-    found, expected = (Evaluator(c) for c in (fp.Circuit(nodes, parameters), circuit))
-    results = [e.log_prob(Evidence(e.program, X)) for e in (found, expected)]
-    np.testing.assert_array_equal(*results)

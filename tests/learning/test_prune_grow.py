@@ -125,6 +125,19 @@ def test_compacting_leaves_out_what_is_not_used():
     assert compact(CIRCUIT) is CIRCUIT
 
 
+def test_compacting_hands_the_parameters_of_a_lost_owner_on():
+    """The first input, to which two others are tied, is below a sum that loses its only edge."""
+    shared = [fp.Input(0, fp.Bernoulli(), 2), fp.Input(0, fp.Bernoulli(), 2, tie=0), fp.Input(0, fp.Bernoulli(), 2, tie=0)]
+    mask = np.array([[False, True, True, False, True]])
+    circuit = fp.Circuit(
+        [*shared, fp.Sum((0,)), fp.Sum((3, 1, 2), 1, mask)],
+        {0: {"p": [0.2, 0.9]}, 3: [[0.5, 0.5]], 4: [[0.0, 0.5, 0.3, 0.0, 0.2]]},
+    )
+    smaller = compact(circuit)
+    assert smaller.owners == (0, 0, 2)
+    np.testing.assert_allclose(np.exp(smaller.log_prob([[0], [1]])), [0.45, 0.55], rtol=1e-12)
+
+
 # ---- the recipe -----------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import (
     check_order,
     check_supports,
+    check_used,
     compute_scopes,
     compute_widths,
     decomposability_error,
@@ -48,7 +49,7 @@ class Circuit:
     Parameters
     ----------
     nodes
-        In topological order, children first; the last one is the root and has width 1.
+        In topological order, children first; the last one is the root, has width 1, and all others are below it.
     parameters
         Node index -> weights (Sum, Mixture) or the family's named arrays (Input). A node that is tied to another one
         may be left out. Left out altogether, parameters are drawn at random with seed 0.
@@ -72,6 +73,7 @@ class Circuit:
         self._check_masks_and_ties()
         if strict:
             self.check_structure()
+        check_used(self.nodes)
         if parameters is None:
             self.parameters = _freeze(self._random(np.random.default_rng(0), "exponential", None), self.owners)
         else:

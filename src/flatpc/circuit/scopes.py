@@ -68,6 +68,20 @@ def check_order(nodes: Sequence[Node]) -> None:
             raise StructureError(f"Node {i}: kind={node.kind!r}; a product is 'hadamard' or 'kronecker'.")
 
 
+def check_used(nodes: Sequence[Node]) -> None:
+    """Raise unless the root, which is the last node, uses every other one, be it through others."""
+    used = [False] * len(nodes)
+    used[-1] = True
+    for i in reversed(range(len(nodes))):
+        if not used[i]:
+            raise StructureError(
+                f"Node {i} ({type(nodes[i]).__name__}) is not below the root, node {len(nodes) - 1}; "
+                f"give it a parent that leads to the root, or leave it out."
+            )
+        for c in children_of(nodes[i]):
+            used[c] = True
+
+
 def check_supports(nodes: Sequence[Node]) -> None:
     """Raise unless all inputs over a variable agree on the values it can take."""
     first: dict[int, int] = {}

@@ -74,7 +74,9 @@ def _for_this_process(root: Path) -> Path:
 
 
 def _cache_folder(folders: tuple[Path, ...]) -> Path:
-    digest = hashlib.sha256(numba.__version__.encode())
+    config: Any = numba.config
+    # Kernels that check their indices are others.
+    digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
     for folder in folders:
         for source in sorted(folder.glob("*.py")):
             digest.update(source.read_bytes())

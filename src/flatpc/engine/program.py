@@ -312,23 +312,21 @@ class _Compiler:
         return _pointers(np.bincount(level[task])), task
 
     def _depth_first(self) -> Ints:
-        """Steps in the order in which a walk from the root leaves them; those that the root doesn't use just before the root."""
+        """Steps in the order in which a walk from the root leaves them."""
         entered, left = np.zeros(len(self.kind), bool), np.zeros(len(self.kind), bool)
         order: list[int] = []
-        for root in (len(self.kind) - 1, *range(len(self.kind))):
-            stack = [] if entered[root] else [root]
-            while stack:
-                s = stack[-1]
-                if entered[s]:
-                    stack.pop()
-                    if not left[s]:
-                        left[s] = True
-                        order.append(s)
-                    continue
-                entered[s] = True
-                stack.extend(c for c in reversed(self.children[s]) if not entered[c])
-        order.remove(len(self.kind) - 1)
-        return np.array([*order, len(self.kind) - 1], np.int64)
+        stack = [len(self.kind) - 1]
+        while stack:
+            s = stack[-1]
+            if entered[s]:
+                stack.pop()
+                if not left[s]:
+                    left[s] = True
+                    order.append(s)
+                continue
+            entered[s] = True
+            stack.extend(c for c in reversed(self.children[s]) if not entered[c])
+        return np.array(order, np.int64)
 
 
 def _pointers(counts: list[int] | Ints) -> Ints:

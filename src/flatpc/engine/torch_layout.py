@@ -51,8 +51,6 @@ def fold(circuit: Circuit) -> list[Group]:
 
     def add(i: int, width: int, kind: str, more: object, children: tuple[int, ...]) -> int:
         level = 1 + max((levels[c] for c in children), default=-1)
-        if i == circuit.root:
-            level = 1 + max(levels, default=-1)  # nodes that nothing uses may lie as high as the root
         buckets[level, kind, width, more].append((len(levels), i, children))
         levels.append(level)
         return len(levels) - 1

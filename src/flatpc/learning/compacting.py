@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
+from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 
 Bools = NDArray[np.bool_]
 
@@ -32,16 +32,20 @@ def compact(circuit: Circuit) -> Circuit:
     kept = _kept(circuit)
     if all(units.all() for units in kept):
         return circuit
-    new_index = np.cumsum([units.any() for units in kept]) - 1
+    used = _used(circuit, kept)
+    new_index = np.cumsum(used) - 1
+    owner_at: dict[int, int] = {}
     nodes: list[Node] = []
     parameters: dict[int, Any] = {}
     for i, node in enumerate(circuit.nodes):
-        if not kept[i].any():
+        if not used[i]:
             continue
         at = int(new_index[i])
         value: Any = circuit.parameters.get(i)
         if isinstance(node, Input):
-            tie = None if node.tie is None else int(new_index[circuit.owners[i]])
+            # Where the owner is gone, the first that shared its parameters owns them.
+            owner = owner_at.setdefault(circuit.owners[i], at)
+            tie = None if owner == at else owner
             nodes.append(replace(node, width=int(kept[i].sum()), tie=tie))
             if tie is None:
                 parameters[at] = {name: array[kept[i]] for name, array in value.items()}
@@ -69,6 +73,17 @@ def _kept(circuit: Circuit) -> list[Bools]:
             if kept[i].any():
                 _spread(circuit, i, kept)
     return kept
+
+
+def _used(circuit: Circuit, kept: list[Bools]) -> list[bool]:
+    """Which nodes the root still leads to; inputs may be kept for the sake of others that share their parameters."""
+    used = [False] * len(kept)
+    used[-1] = True
+    for i in reversed(range(len(kept))):
+        if used[i]:
+            for c in children_of(circuit.nodes[i]):
+                used[c] |= bool(kept[c].any())
+    return used
 
 
 def _spread(circuit: Circuit, i: int, kept: list[Bools]) -> None:
