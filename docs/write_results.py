@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.experiments import full_data, never_lose_table
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results

@@ -2,7 +2,8 @@
 
     python -m flatpc.compile_kernels
 
-is for images and test machines; `make demo` and `make test` begin with it. Where kernels are compiled already it does nothing.
+is for images and test machines; `make demo` and `make test` begin with it. Where kernels are compiled already, for this machine
+and these settings, it does nothing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,33 @@ import sys
 
 import numpy as np
 
+import flatpc.curvature._kernels
+import flatpc.learning._kernels  # noqa: F401 - so that it is known where all kernels are kept
 from flatpc import structures
 from flatpc.engine import kernel_cache
 from flatpc.engine.contract import Dtype
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence, Plan
 
+DTYPES: tuple[Dtype, ...] = ("float64", "float32")
+"""What is compiled always, and what for training in single precision."""
+_tried: set[Dtype] = set()
+
 
 def compile_kernels(*, single: bool = False) -> None:
     """Compile what is needed in double precision, and for training in `single` precision as well; a minute, once."""
-    if not kernel_cache.found_empty:
+    wanted = DTYPES if single else DTYPES[:1]
+    if all(kernel_cache.is_ready(dtype) or dtype in _tried for dtype in wanted):
         return
+    _tried.update(wanted)
     theirs = ["curvature", "training"] if single else ["curvature"]
     with subprocess.Popen([sys.executable, "-m", "flatpc.compile_kernels", *theirs], stderr=subprocess.DEVNULL) as other:
         _engine()
-    kernel_cache.found_empty = False
     if other.returncode:
         print("flatpc: the second process failed; what it left is compiled when it is needed.", file=sys.stderr)
+        return
+    for dtype in wanted:
+        kernel_cache.mark_ready(dtype)
 
 
 def _rows() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

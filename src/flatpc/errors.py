@@ -47,3 +47,7 @@ class FileFormatError(FlatpcError):
 
 class OptionError(FlatpcError):
     """An option out of its range."""
+
+
+class WriteError(FlatpcError, OSError):
+    """A file that can't be written: no such folder, no permission, no room."""

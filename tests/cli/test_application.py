@@ -122,7 +122,7 @@ def test_an_error_of_the_system_is_told_in_a_line(desk: Path, tmp_path: Path, mo
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device", str(tmp_path / "rows.csv"))
 
-    monkeypatch.setattr("flatpc.circuit.files.replace_file", full)
+    monkeypatch.setattr("flatpc._writing.replace_file", full)
     answer = Answer("sample", desk / "bits.model", "-o", tmp_path / "rows.csv")
     assert answer.code == 1
     assert answer.err == f"Error: {tmp_path / 'rows.csv'}: No space left on device.\n"

@@ -3,15 +3,19 @@
 import importlib
 import os
 import pkgutil
+import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numba
+import numpy as np
+import pytest
 
 import flatpc
 from flatpc import compile_kernels
-from flatpc.engine import kernel_cache
+from flatpc.engine import clock, kernel_cache
 from flatpc.engine._kernels import compiling
 
 
@@ -38,16 +42,16 @@ def test_integers_of_all_widths_share_one_version():
 
 
 def test_nothing_is_started_where_kernels_are_there(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "found_empty", False)
+    monkeypatch.setattr(kernel_cache, "is_ready", lambda dtype: True)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: 1 / 0)
     compile_kernels.compile_kernels()
 
 
-def test_the_second_process_compiles_the_curvature(monkeypatch):
+def test_the_second_process_compiles_the_curvature(monkeypatch, tmp_path):
     started = []
 
     class Process:
-        returncode = 1
+        returncode = 0
 
         def __init__(self, arguments, **_):
             started.append(arguments[1:])
@@ -58,13 +62,28 @@ def test_the_second_process_compiles_the_curvature(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(kernel_cache, "found_empty", True)
+    folders = {tmp_path / "engine", tmp_path / "curvature"}
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setattr(kernel_cache, "_folders", folders)
+    monkeypatch.setattr(compile_kernels, "_tried", set())
     monkeypatch.setattr(subprocess, "Popen", Process)
     monkeypatch.setattr(compile_kernels, "_engine", lambda: started.append("engine"))
     compile_kernels.compile_kernels(single=True)
     assert started == [["-m", "flatpc.compile_kernels", "curvature", "training"], "engine"]
+    assert kernel_cache.is_ready("float64")
+    assert kernel_cache.is_ready("float32")
+    monkeypatch.setattr(compile_kernels, "_tried", set())
     compile_kernels.compile_kernels()
     assert len(started) == 2
+    # Other sources or settings have another folder, in which nothing is ready.
+    monkeypatch.setattr(kernel_cache, "_folders", {*folders, tmp_path})
+    Process.returncode = 1
+    compile_kernels.compile_kernels()
+    assert len(started) == 4
+    assert not kernel_cache.is_ready("float64")
+    compile_kernels.compile_kernels()
+    assert len(started) == 4
 
 
 def test_both_parts_run():
@@ -86,7 +105,7 @@ def test_kernels_that_nobody_uses_are_removed(tmp_path, monkeypatch):
         (folder / "file").write_text("x")
     for folder, days in ((old, 31), (recent, 29), (foreign, 400)):
         os.utime(folder, (time.time() - days * 24 * 3600,) * 2)
-    monkeypatch.setattr(kernel_cache, "found_empty", True)  # say nothing
+    monkeypatch.setattr(kernel_cache, "_folders", set())
     with kernel_cache.kernel_cache(tmp_path):
         pass
     left = {folder.name for folder in tmp_path.iterdir()}
@@ -98,9 +117,87 @@ def test_kernels_that_nobody_uses_are_removed(tmp_path, monkeypatch):
 def test_a_folder_that_cant_be_written_to(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(kernel_cache, "found_empty", True)
+    monkeypatch.setattr(kernel_cache, "_folders", set())
     with kernel_cache.kernel_cache(tmp_path):
-        used = Path(numba.config.CACHE_DIR)
-    assert used.is_dir()
-    assert tmp_path not in used.parents
+        double = numba.njit(cache=True)(lambda x: 2 * x)
+    assert double(21) == 42
     assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
+    assert kernel_cache.is_ready("float64")  # there is no point in compiling ahead what can't be kept
+
+
+@pytest.mark.parametrize(("setting", "value"), [("BOUNDSCHECK", 1), ("CPU_NAME", "generic"), ("OPT", 0), ("ENABLE_AVX", 0)])
+def test_settings_that_change_code_have_a_folder_of_their_own(setting, value, monkeypatch, tmp_path):
+    (tmp_path / "kernel.py").write_text("1")
+    before = kernel_cache.cache_folder((tmp_path,))
+    assert kernel_cache.cache_folder((tmp_path,)) == before
+    monkeypatch.setattr(numba.config, setting, value)
+    assert kernel_cache.cache_folder((tmp_path,)) != before
+
+
+def test_another_processor_has_a_folder_of_its_own(monkeypatch, tmp_path):
+    before = kernel_cache.cache_folder((tmp_path,))
+    monkeypatch.setattr(kernel_cache.llvm, "get_host_cpu_name", lambda: "another")
+    assert kernel_cache.cache_folder((tmp_path,)) != before
+
+
+def test_where_flatpc_is_installed_makes_no_difference(tmp_path, monkeypatch):
+    """A second environment finds what the first has compiled: nothing is compiled, neither at once nor ahead."""
+    source = Path(flatpc.__file__).parent
+    shutil.copytree(source, tmp_path / "flatpc", ignore=shutil.ignore_patterns("__pycache__"))
+    script = """
+import numpy as np, flatpc as fp, flatpc.learning._kernels, flatpc.curvature._kernels
+from flatpc.engine import clock, kernel_cache
+X = np.random.default_rng(0).integers(0, 2, (16, 4))
+fp.fit(fp.structures.hclt(X, n_latents=2), X, epochs=1, progress=False)
+print(fp.__file__, clock._compiling.total, sorted(folder.name for folder in kernel_cache._folders))
+"""
+    said = []
+    for path in (source.parent, tmp_path):
+        child = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": str(path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(child.stdout)
+    here, there = said
+    assert there.startswith(str(tmp_path))
+    assert " 0.0 [" in there
+    assert there.partition("[")[2] == here.partition("[")[2]
+
+
+def _slow_to_compile():
+    """A new function of the same code; compiling it takes a second or so."""
+
+    @numba.njit
+    def sort(x):
+        return np.sort(x)[np.argsort(x)] + np.median(x)
+
+    return sort
+
+
+def test_the_clock_of_budgets_stands_still_while_kernels_are_compiled():
+    began, budget = time.perf_counter(), clock.now()
+    _slow_to_compile()(np.arange(3.0))
+    wall, counted = time.perf_counter() - began, clock.now() - budget
+    assert 0 <= counted < wall / 4
+    before = clock.now()
+    time.sleep(0.05)
+    assert clock.now() - before >= 0.05
+
+
+def test_kernels_compiled_inside_a_budget_cost_nothing_of_it():
+    X = np.random.default_rng(0).integers(0, 2, (16, 4))
+    taken = []
+
+    def compile_more(row, circuit):
+        began = time.perf_counter()
+        _slow_to_compile()(np.arange(3.0))
+        taken.append(time.perf_counter() - began)
+
+    start = flatpc.structures.hclt(X, n_latents=2)
+    flatpc.fit(start, X, epochs=1, progress=False)
+    result = flatpc.fit(start, X, epochs=4, time_budget=0.5, callbacks=[compile_more], progress=False)
+    assert sum(taken) > 0.5
+    assert result.stopped == "epochs"

@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from pathlib import Path
@@ -33,6 +32,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_arrays
 from safetensors.numpy import save as write_arrays
 
+from flatpc._writing import replace_file
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FileFormatError, FlatpcError
@@ -171,26 +171,6 @@ def _check_digest(data: bytes, digest: object) -> None:
     found.update(view[start + 64 :])
     if start < 0 or found.hexdigest() != digest:
         raise _Refused(f"it is damaged or cut off: the checksum doesn't fit. {_AGAIN}")
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` at `path` so that a crash at any moment leaves the old file or the new one."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(beside, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    if os.name == "posix":
-        # The rename itself is on the disk once the folder is.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 # ---- nodes --------------------------------------------------------------------------------------------------------

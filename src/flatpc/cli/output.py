@@ -92,7 +92,7 @@ def check_output(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
 
 def write_table(frame: Any, path: Path) -> None:
     """A polars frame as csv, tsv, parquet or npz, by the ending of its name."""
-    from flatpc.circuit.files import replace_file
+    from flatpc._writing import replace_file
 
     ending = path.suffix.lower()
     data = io.BytesIO()

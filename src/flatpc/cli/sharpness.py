@@ -192,7 +192,7 @@ def landscape(
 def _draw(surface: Any, output: Path, title: str, kind: str) -> None:
     import io
 
-    from flatpc.circuit.files import replace_file
+    from flatpc._writing import replace_file
 
     if output.suffix.lower() in PAGES:
         from flatpc.pages import Page

@@ -7,7 +7,6 @@ first place. `CircuitDensity` and `flatpc fit` both choose here: the same table 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
+from flatpc.engine import clock
 from flatpc.errors import OptionError
 from flatpc.estimator.plans import NAMES, Options, Plan, Plans
 from flatpc.estimator.scaling import Scaling, in_users_units
@@ -87,7 +87,7 @@ class _Search:
             )
         self.plans = Plans(families, len(self.splits[0][0]) if self.splits else len(rows), options)
         self.candidates: list[Candidate] = []
-        self.began = time.monotonic()
+        self.began = clock.now()
 
     def run(self) -> Choice:
         if not self.splits:
@@ -96,7 +96,7 @@ class _Search:
             from flatpc.compile_kernels import compile_kernels
 
             compile_kernels()  # before the clock starts
-        self.began = time.monotonic()
+        self.began = clock.now()
         cut_short = ""
         try:
             for plan in self.plans(self._best_learnt):
@@ -160,7 +160,7 @@ class _Search:
         """What is left of a share of the time."""
         if self.options.time_budget is None:
             return float("inf")
-        return max(self.began + share * self.options.time_budget - time.monotonic(), 0.0)
+        return max(self.began + share * self.options.time_budget - clock.now(), 0.0)
 
     def _cap(self) -> float | None:
         """Seconds for one fit: a quarter of all, so that no model keeps the others from being tried."""
@@ -178,7 +178,7 @@ class _Search:
             share = (before + (split + min(row["epoch"] / self.options.epochs, 1.0)) / n) / self.plans.most
             if self.options.time_budget is not None:
                 # Time may end first.
-                share = min(max(share, (time.monotonic() - self.began) / self.options.time_budget), 1.0)
+                share = min(max(share, (clock.now() - self.began) / self.options.time_budget), 1.0)
             watch(plan, share, row)
 
         return told

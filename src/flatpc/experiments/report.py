@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.experiments import figures, full_data, never_lose_table, paper
 from flatpc.experiments.claims import CLAIMS
 from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean, rivals

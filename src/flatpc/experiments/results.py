@@ -15,7 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.errors import DataError
 from flatpc.experiments.cells import Cell, Result
 

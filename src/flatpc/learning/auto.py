@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
@@ -160,7 +160,7 @@ class _Search:
         self, X: Any, valid: Any, family: FamilyLike, budget: int, time_budget: float, regularizer: Any, sharpness: Any,
         average: bool, seed: int, missing: str, n_threads: int | None, progress: bool,
     ) -> None:  # fmt: skip
-        self.began = time.perf_counter()
+        self.began = clock.now()
         if not time_budget > 0:
             raise OptionError(f"time_budget={time_budget}; it is a positive number of seconds.")
         self.time_budget, self.average, self.progress = time_budget, average, progress
@@ -180,7 +180,7 @@ class _Search:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return clock.now() - self.began
 
     @property
     def left(self) -> float:

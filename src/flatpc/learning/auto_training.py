@@ -7,7 +7,6 @@ other rows without looking at validation rows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.engine import clock
 from flatpc.errors import ParameterError
 from flatpc.families.base import Family
 from flatpc.learning.auto_candidates import Plan
@@ -104,12 +104,12 @@ class Task:
 
     def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
         """Build a candidate and judge it."""
-        began = time.perf_counter()
+        began = clock.now()
         if plan.trained:
             circuit = _build(plan, copy, whole, self)
-            return Candidate(plan, lambda: circuit, np.inf, time.perf_counter() - began, copy=copy, whole=whole)
+            return Candidate(plan, lambda: circuit, np.inf, clock.now() - began, copy=copy, whole=whole)
         log_prob, make = self.simple.fit(plan)
-        return Candidate(plan, make, -float(log_prob.mean()), time.perf_counter() - began, log_prob=log_prob)
+        return Candidate(plan, make, -float(log_prob.mean()), clock.now() - began, log_prob=log_prob)
 
     def judge(self, candidate: Candidate) -> Array:
         """`[N]`: log-likelihoods of the validation rows."""
@@ -119,7 +119,7 @@ class Task:
 
     def train_round(self, candidate: Candidate, epochs: int, seconds: float) -> None:
         """Train for so many epochs, or as many of them as there is time for, and keep what is better than before."""
-        end = time.perf_counter() + seconds
+        end = clock.now() + seconds
         number = candidate.begun
         candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
@@ -128,7 +128,7 @@ class Task:
             # One epoch tells how many there is time for, which the schedule needs to know.
             self._train(candidate, Round(1, size, first, first, candidate.regularizer, self.seed + candidate.copy), seconds)
             epochs -= 1
-        left = end - time.perf_counter()
+        left = end - clock.now()
         if candidate.epochs and left < np.inf:
             epochs = min(epochs, int(left / max(candidate.training / candidate.epochs, 1e-9)))
         if epochs >= 1 and left > 0:
@@ -141,11 +141,11 @@ class Task:
         self._train(candidate, replace(planned, epochs=epochs, seed=planned.seed + candidate.copy), seconds)
 
     def _train(self, candidate: Candidate, planned: Round, seconds: float) -> None:
-        began = time.perf_counter()
+        began = clock.now()
         patience = max(PATIENCE, planned.epochs // 3)
         result = run(candidate.make(), self, planned, time_budget=seconds, valid=self.valid, early_stopping=patience)
         candidate.epochs += len(result.history)
-        taken = time.perf_counter() - began
+        taken = clock.now() - began
         candidate.seconds += taken
         candidate.training += taken
         candidate.exhausted = not result.best_nll < candidate.valid_nll

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as write_arrays
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.circuit.nodes import Sum
 from flatpc.errors import FileFormatError, OptionError
 from flatpc.learning.history import History, row_from_json, to_json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.engine import clock
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.learning import checkpoint, model
@@ -90,12 +90,12 @@ class Loop:
         self._good = self._last = learner.state()
         """The learner's state after the last epoch, and after the last one whose parameters have proved good."""
         self._before = 0.0
-        self._start = time.perf_counter()
+        self._start = clock.now()
 
     @property
     def seconds(self) -> float:
         """Spent on this run, earlier parts included."""
-        return self._before + time.perf_counter() - self._start
+        return self._before + clock.now() - self._start
 
     def run(self, notes: list[str]) -> None:
         """Learn until the plan, the user, the clock or the validation rows say stop."""

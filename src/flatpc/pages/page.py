@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.errors import OptionError
 from flatpc.pages.pictures import Pictures
 from flatpc.pages.tables import Column, Table, csv_of

@@ -56,6 +56,12 @@ class _Job:
             finally:
                 self.ended.release()
 
+    def fail(self, error: BaseException) -> None:
+        """Say that nobody is going to do it."""
+        self.error = error
+        self.counters[_FAILED] = 1
+        self.ended.release()
+
     def cancel(self) -> None:
         """Take it back; if it has begun, wait for its end."""
         self.cancelled = True
@@ -68,22 +74,44 @@ class _Worker:
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[_Job] = SimpleQueue()
+        self.death: BaseException | None = None
+        """What ended the thread, if something did."""
         threading.Thread(target=self._serve, name="flatpc", daemon=True).start()
 
     def _serve(self) -> None:
-        while True:
-            heard = _bell[0]
-            if self.jobs.empty():
-                _listen(_bell, heard)
-            self.jobs.get().do()
+        try:
+            while True:
+                heard = _bell[0]
+                if self.jobs.empty():
+                    _listen(_bell, heard)
+                self.jobs.get().do()
+        except BaseException as error:
+            self.death = error
+            self._fail_jobs()
+
+    def give(self, job: _Job) -> None:
+        """Hand over a job; a worker that has died fails it, so that nobody waits."""
+        self.jobs.put(job)
+        if self.death is not None:
+            self._fail_jobs()
+
+    def _fail_jobs(self) -> None:
+        assert self.death is not None
+        for job in self._left():
+            job.fail(self.death)
 
     def forget(self) -> None:
         """Drop jobs that it has not come to."""
+        self._left()
+
+    def _left(self) -> list[_Job]:
+        """Take all jobs that wait."""
+        left = []
         try:
             while True:
-                self.jobs.get_nowait()
+                left.append(self.jobs.get_nowait())
         except Empty:
-            pass
+            return left
 
 
 def run(kernel: Callable[..., Any], n_threads: int, *arguments: Any) -> None:
@@ -134,7 +162,7 @@ def _hand_out(kernel: Callable[..., Any], n_threads: int, arguments: tuple[Any, 
     jobs = [_Job(kernel, (*arguments, t, n_threads, counters, *rest), counters) for t in range(1, n_threads)]
     for job, worker in zip(jobs, _workers(n_threads - 1), strict=True):
         worker.forget()
-        worker.jobs.put(job)
+        worker.give(job)
     return jobs
 
 
@@ -151,6 +179,7 @@ def _cause(jobs: list[_Job], error: BaseException) -> BaseException:
 
 
 def _workers(n: int) -> list[_Worker]:
+    _team[:] = [worker for worker in _team if worker.death is None]
     while len(_team) < n:
         _team.append(_Worker())
     return _team[:n]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flatpc.circuit.files import replace_file
+from flatpc._writing import replace_file
 from flatpc.errors import DataError, FlatpcError
 
 Pieces = Mapping[str, Mapping[str, Any]]
