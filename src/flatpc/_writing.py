@@ -24,7 +24,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     path = Path(path)
     try:
         _remove_stale(path)
-        beside = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        beside = _beside(path)
         try:
             with open(beside, "xb") as file:
                 file.write(data)
@@ -53,17 +53,19 @@ def check_target(path: str | os.PathLike[str]) -> None:
         If there is no such folder, or it can't be written to, or the path is a folder itself.
     """
     path = Path(path)
-    if path.is_dir():
-        raise WriteError(f"{path} is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise WriteError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
-    beside = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
+        if path.is_dir():
+            raise WriteError(f"{path} is a folder; give the name of a file.")
+        if not path.parent.is_dir():
+            raise WriteError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
+        beside = _beside(path)
         try:
             with open(beside, "xb") as file:
                 file.write(b"\0")
         finally:
             beside.unlink(missing_ok=True)
+    except WriteError:
+        raise
     except OSError as error:
         raise cant_write(path, error) from error
 
@@ -71,6 +73,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
 def cant_write(path: str | os.PathLike[str], error: OSError) -> WriteError:
     """The error to raise, or to tell of, for one of the operating system's."""
     return WriteError(f"{path} can't be written: {error.strerror or error}. Make room, or give another place.")
+
+
+def _beside(path: Path) -> Path:
+    """A new name in the same folder that says who writes."""
+    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _host() -> str:

@@ -110,6 +110,46 @@ def test_damaged_files_are_refused(tmp_path):
     assert files.read(tmp_path / "none", {}) is None
 
 
+def test_functions_are_compared_by_what_they_do(tmp_path):
+    path = tmp_path / "run"
+
+    def falling(start):
+        return lambda progress: start - 0.1 * progress
+
+    run("em", epochs=1, checkpoint=path, step_size=falling(0.3))
+    run("em", epochs=2, checkpoint=path, step_size=falling(0.3))
+    with pytest.raises(OptionError, match="different here: step_size"):
+        run("em", epochs=3, checkpoint=path, step_size=falling(0.31))
+    other = tmp_path / "sharp"
+    run("em", epochs=1, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.3)))
+    with pytest.raises(OptionError, match="different here: sharpness"):
+        run("em", epochs=2, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.4)))
+    run("em", epochs=2, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.3)))
+
+
+def test_fewer_epochs_than_the_checkpoint_has_are_refused(tmp_path):
+    run("em", epochs=5, checkpoint=tmp_path / "run")
+    with pytest.raises(OptionError, match=r"epochs=3, but the run in .* has done 5"):
+        run("em", epochs=3, checkpoint=tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["em", "adam"])
+def test_a_run_that_ctrl_c_or_the_clock_has_ended_goes_on(name, tmp_path):
+    path = tmp_path / "run"
+    options = {"batch_size": None, "epochs": 6}
+
+    def interrupt(row, circuit):
+        if row["epoch"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    first = run(name, **options, checkpoint=path, callbacks=[interrupt])
+    assert first.stopped == "interrupted"
+    second = run(name, **options, checkpoint=path, time_budget=1e-9)
+    assert second.stopped == "time budget"
+    assert len(second.history) == len(first.history)
+    assert_same_bits(run(name, **options), run(name, **options, checkpoint=path))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 @pytest.mark.parametrize("name", ["em", "adam"])
 def test_kill_9_at_20_random_moments(name, tmp_path):

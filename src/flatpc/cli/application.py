@@ -11,10 +11,13 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -25,6 +28,9 @@ from flatpc.errors import FlatpcError
 
 OK, MISTAKE, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE}
+"""What may be wrong with a standard output: no room, or nobody who reads it."""
+
 
 class Commands(TyperGroup):
     """All commands; a mistake in one of them becomes a message and an exit code."""
@@ -34,13 +40,17 @@ class Commands(TyperGroup):
         options["standalone_mode"] = False
         try:
             code = super().main(*arguments, **options)
+            sys.stdout.flush()
         except FlatpcError as mistake:
             say(f"Error: {in_options(str(mistake))}")
             sys.exit(MISTAKE)
         except OSError as problem:
-            if problem.filename is None:
+            if problem.filename is None and problem.errno not in UNWRITABLE:
                 _report_a_bug()
-            say(f"Error: {problem.filename}: {problem.strerror}.")
+            if problem.filename is None:
+                _give_up_output()
+            if problem.errno != errno.EPIPE:
+                say(f"Error: {problem.filename or 'standard output'}: {problem.strerror}.")
             sys.exit(MISTAKE)
         except Exception as problem:
             _say_usage(problem)
@@ -59,6 +69,12 @@ class Commands(TyperGroup):
 def say(text: str) -> None:
     """A line for the user, on standard error."""
     typer.echo(text, err=True)
+
+
+def _give_up_output() -> None:
+    """What is left unwritten would be tried again at the end, and fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_usage(problem: Exception) -> None:

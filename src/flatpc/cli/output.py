@@ -88,6 +88,9 @@ def check_output(path: Path, force: bool, endings: Sequence[str] = ()) -> None:
         raise OptionError(f"There is no folder {path.parent} to write {path.name} into; create it first.")
     if path.exists() and not force:
         raise OptionError(f"{path} is there already; choose another name, or pass --force to replace it.")
+    from flatpc._writing import check_target
+
+    check_target(path)
 
 
 def write_table(frame: Any, path: Path) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,14 @@ from safetensors.numpy import save as write_arrays
 
 from flatpc._writing import replace_file
 from flatpc.circuit.nodes import Sum
-from flatpc.errors import FileFormatError, OptionError
+from flatpc.errors import FileFormatError, FlatpcError, OptionError
 from flatpc.learning.history import History, row_from_json, to_json
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-VERSION = 1
+VERSION = 2
+SAMPLES = 1000
 _KEY = "flatpc checkpoint"
 
 
@@ -59,9 +60,39 @@ def fingerprint(circuit: Circuit, X: Any, valid: Any, options: dict[str, Any]) -
         "starting parameters": parameters.hexdigest(),
         "training rows": _digest(X),
         "validation rows": _digest(valid),
-        # A function is known by its name; its address changes from run to run.
-        **{name: re.sub(" at 0x[0-9a-f]+", "", repr(value)) for name, value in options.items()},
+        **{name: _described(name, value) for name, value in options.items()},
     }
+
+
+def _described(name: str, value: Any) -> str:
+    """An option as text that is the same in every run, and different for what makes a difference."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_described(name, item) for item in value)}]"
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = (f"{part.name}={_described(f'{name}.{part.name}', getattr(value, part.name))}" for part in fields(value))
+        return f"{type(value).__name__}({', '.join(parts)})"
+    if isinstance(value, np.ndarray):
+        return _digest(value)
+    if callable(value):
+        return _sampled(name, value)
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    if " at 0x" in text:
+        raise OptionError(
+            f"{name}={text} can't be told from another one when the run is resumed; leave out checkpoint, or give a number."
+        )
+    return text
+
+
+def _sampled(name: str, schedule: Callable[[float], Any]) -> str:
+    """What a function of progress does, at a thousand places: its name says nothing, and its address changes from run to run."""
+    try:
+        values = np.array([float(schedule(i / SAMPLES)) for i in range(SAMPLES)])
+    except Exception as error:
+        raise OptionError(
+            f"{name}={schedule!r} is not a function from progress to a number ({error}), so that it can't be compared when the "
+            f"run is resumed; leave out checkpoint, or give a schedule."
+        ) from error
+    return f"function with the values {_digest(values)}"
 
 
 def _structure(circuit: Circuit) -> str:
@@ -80,7 +111,7 @@ def _digest(rows: Any) -> str:
 def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) -> None:
     """Replace the checkpoint by this state."""
     arrays = {f"{part}.{name}": array for part in ("learner", "best") for name, array in getattr(state, part).items()}
-    text = {
+    text: dict[str, Any] = {
         "version": VERSION,
         "identity": identity,
         "epoch": state.epoch,
@@ -89,11 +120,8 @@ def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) 
         "history": to_json(state.history),
         "notes": state.notes,
         "stopped": state.stopped,
-        "sha256": _digest_of(arrays),
     }
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise OptionError(f"checkpoint={path}: there is no folder {path.parent}; create it first.")
+    text["sha256"] = _digest_of(arrays, text)
     replace_file(path, write_arrays(arrays, {_KEY: json.dumps(text)}))
 
 
@@ -105,38 +133,58 @@ def read(path: str | os.PathLike[str], identity: dict[str, str]) -> State | None
         with safe_open(path, framework="numpy") as file:
             text = json.loads((file.metadata() or {})[_KEY])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        version, found, epoch = text["version"], text["identity"], int(text["epoch"])
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        version, digest = text["version"], text.pop("sha256", None)
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a checkpoint that fit wrote ({error}); give another name or delete it.") from None
     if version != VERSION:
         raise FileFormatError(f"{path} has version {version} of the format, and this flatpc reads {VERSION}; delete it.")
-    if text["sha256"] != _digest_of(arrays):
+    if digest != _digest_of(arrays, text):
         raise FileFormatError(f"{path} is damaged: the checksum doesn't fit; delete it to start anew.")
+    try:
+        _check_identity(path, text["identity"], identity)
+        return _state(text, arrays)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, FlatpcError):
+            raise
+        raise FileFormatError(f"{path} is not a checkpoint that fit wrote ({error!r}); give another name or delete it.") from None
+
+
+def _check_identity(path: str | os.PathLike[str], found: dict[str, str], identity: dict[str, str]) -> None:
     different = sorted(name for name in identity if found.get(name) != identity[name])
     if different:
         raise OptionError(
             f"{path} is the checkpoint of another run; different here: {', '.join(different)}. "
             f"Give the same as before to go on with that run, or another file name to start a new one."
         )
+
+
+def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
     parts: dict[str, dict[str, NDArray[Any]]] = {"learner": {}, "best": {}}
     for name, array in arrays.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = array
-    history = History(row_from_json(row) for row in text["history"])
     return State(
-        epoch,
+        int(text["epoch"]),
         parts["learner"],
         parts["best"],
-        text["best_epoch"],
+        int(text["best_epoch"]),
         float(text["best_nll"]),
-        history,
+        History(row_from_json(row) for row in text["history"]),
         text["notes"],
         text["stopped"],
     )
 
 
-def _digest_of(arrays: dict[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256()
+def check_arrays(path: str | os.PathLike[str], found: dict[str, NDArray[Any]], wanted: dict[str, NDArray[Any]]) -> None:
+    """Refuse a state that a learner could not take up."""
+    for name, array in wanted.items():
+        if name not in found or found[name].shape != array.shape or found[name].dtype != array.dtype:
+            raise FileFormatError(f"{path}: its {name} is missing or not as this run's; give another name or delete it.")
+
+
+def _digest_of(arrays: dict[str, NDArray[Any]], text: dict[str, Any]) -> str:
+    """Of everything: the arrays with their names and shapes, and the text."""
+    digest = hashlib.sha256(json.dumps(text, sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode() + np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()

@@ -6,11 +6,14 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from flatpc._writing import cant_write
 
 Row = dict[str, Any]
 
@@ -69,12 +72,24 @@ class JsonLines:
 
     def __init__(self, path: str | os.PathLike[str], rows: Iterable[Row]) -> None:
         self.path = Path(path)
-        self.path.write_text("".join(_line(row) for row in rows))
+        self._write("w", "".join(_line(row) for row in rows))
 
     def __call__(self, row: Row) -> None:
-        """Add a row."""
-        with self.path.open("a") as file:
-            file.write(_line(row))
+        """Add a row; a `WriteError` if that is impossible, and no half of it stays."""
+        self._write("a", _line(row))
+
+    def _write(self, mode: str, text: str) -> None:
+        try:
+            size = self.path.stat().st_size if mode == "a" and self.path.exists() else 0
+            try:
+                with self.path.open(mode) as file:
+                    file.write(text)
+            except OSError:
+                with suppress(OSError):
+                    os.truncate(self.path, size)
+                raise
+        except OSError as error:
+            raise cant_write(self.path, error) from error
 
 
 def _line(row: Row) -> str:

@@ -6,15 +6,17 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._writing import check_target
 from flatpc.engine import clock
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
+from flatpc.errors import OptionError, WriteError
 from flatpc.learning import checkpoint, model
 from flatpc.learning.checkpoint import State
 from flatpc.learning.distributed import Workers
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Callback = Callable[[Row, Callable[[], "Circuit"]], Any]
+FINAL = ("early stopping", "diverged", "callback")
+"""Reasons to end that hold when the run is resumed."""
 
 
 class Learner(Protocol):
@@ -100,6 +104,8 @@ class Loop:
     def run(self, notes: list[str]) -> None:
         """Learn until the plan, the user, the clock or the validation rows say stop."""
         self.state.notes = notes
+        if self.plan.checkpoint is not None and self._leads:
+            check_target(self.plan.checkpoint)
         self._resume()
         log = self._log()
         with Interrupt() as interrupt, Bar(self.plan.epochs, self.state.epoch, self.plan.progress and self._leads) as bar:
@@ -111,7 +117,7 @@ class Loop:
                     break
                 bar(row)
                 if log is not None:
-                    log(row)
+                    self._aside(log, row)
                 answers = [callback(row, self.circuit) for callback in self.plan.callbacks]
                 if any(answers):
                     self.state.stopped = "callback"
@@ -130,10 +136,20 @@ class Loop:
         found = checkpoint.read(self.plan.checkpoint, self.identity)
         if found is None:
             return
+        if found.epoch > self.plan.epochs:
+            raise OptionError(
+                f"epochs={self.plan.epochs}, but the run in {os.fspath(self.plan.checkpoint)} has done {found.epoch} already; give at "
+                f"least as many, or another file name to start anew."
+            )
+        checkpoint.check_arrays(self.plan.checkpoint, found.learner, self.learner.state())
+        if found.best:
+            checkpoint.check_arrays(self.plan.checkpoint, found.best, model.packed(self.learner.evaluator))
         self.state = found
         self.learner.restore(found.learner)
         self._good = self._last = found.learner
         self._before = found.history[-1]["seconds"] if found.history else 0.0
+        if not found.stopped and self._before > self.plan.time_budget:
+            found.stopped = "time budget"
 
     def _log(self) -> JsonLines | None:
         return JsonLines(self.plan.log, self.state.history) if self.plan.log is not None and self._leads else None
@@ -143,8 +159,20 @@ class Loop:
             return
         last = self.state.epoch >= self.plan.epochs or bool(self.state.stopped)
         if last or self.state.epoch % self.plan.checkpoint_every == 0:
-            self.state.learner = self._last
-            checkpoint.write(self.plan.checkpoint, self.state, self.identity)
+            # Whom the clock or the user stopped may go on another time.
+            final = self.state.stopped if self.state.stopped in FINAL else ""
+            state = replace(self.state, learner=self._last, stopped=final)
+            self._aside(checkpoint.write, self.plan.checkpoint, state, self.identity)
+
+    def _aside(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Write what is not the result; if that fails, the result is still worth having."""
+        try:
+            write(*arguments)
+        except WriteError as problem:
+            note = f"{problem} Learning goes on without."
+            if note not in self.state.notes:
+                self.state.notes.append(note)
+                warnings.warn(note, LearningWarning, stacklevel=5)
 
     # ---- one epoch ------------------------------------------------------------------------------------------------
 
