@@ -1,4 +1,4 @@
-"""Full disks and folders that can't be written to: said in a line, before any work where that is possible; nothing learnt is lost."""
+"""Full disks and folders that can't be written to: said in a line, before any work if possible; nothing learnt is lost."""
 
 import json
 import os

@@ -138,8 +138,8 @@ class Loop:
             return
         if found.epoch > self.plan.epochs:
             raise OptionError(
-                f"epochs={self.plan.epochs}, but the run in {os.fspath(self.plan.checkpoint)} has done {found.epoch} already; give at "
-                f"least as many, or another file name to start anew."
+                f"epochs={self.plan.epochs}, but the run in {os.fspath(self.plan.checkpoint)} has done {found.epoch} already; "
+                f"give at least as many, or another file name to start anew."
             )
         checkpoint.check_arrays(self.plan.checkpoint, found.learner, self.learner.state())
         if found.best:
