@@ -101,9 +101,13 @@ def test_unknown_names_are_refused():
 
 @pytest.mark.data
 @pytest.mark.skipif(not os.environ.get("FLATPC_DATA"), reason="FLATPC_DATA is not set")
-@pytest.mark.parametrize("name", ["nltcs", "dna", "bbc", "ad"])
+@pytest.mark.parametrize("name", sorted(DEBD))
 def test_sizes_of_the_benchmarks(name):
+    """All as the paper has them, but for kdd's 64 variables."""
     (sizes,) = (r for r in paper.table("datasets") if r["dataset"] == name)
+    if name == "kdd":
+        assert sizes["variables"] == 65
+        sizes["variables"] = 64
     data = load_debd(name)
     assert (data.train.shape[1], len(data.train), len(data.valid), len(data.test)) == (
         sizes["variables"], sizes["train"], sizes["valid"], sizes["test"],

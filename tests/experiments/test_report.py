@@ -5,16 +5,20 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from scipy.stats import norm
 
 import flatpc
+from flatpc.data import manifold
 from flatpc.experiments import paper
 from flatpc.experiments.cells import Cell, Result
 from flatpc.experiments.claims import CLAIMS
-from flatpc.experiments.comparison import Comparison, Mean, degree_of_overfitting, rivals
+from flatpc.experiments.comparison import Comparison, Mean, degree_of_overfitting
 from flatpc.experiments.report import as_latex, as_markdown, compare, report
 from flatpc.experiments.results import Results
+from flatpc.experiments.rivals import gain, rivals, standard_normal
 from flatpc.experiments.sheets import as_text, gain_sheets
-from flatpc.experiments.tables import TABLES
+from flatpc.experiments.summary import claimed
+from flatpc.experiments.tables import FRACTIONS, TABLES
 from flatpc.experiments.text_tables import escape, latex, markdown
 
 
@@ -114,6 +118,21 @@ class TestComparison:
         assert found["plain"].value == 9.0
         assert found["plain, stopped early"].value == 3.25
         assert found["regularised"].value == 6.0
+        assert found["N(0, I)"].value == pytest.approx(0.5 * 2 * (math.log(2 * math.pi) + 1))  # the entropy of a flat Gaussian
+
+    def test_what_early_stopping_is_worth(self, comparison):
+        """Paired by trial, then over data sets: spiral 1 - 3.5/8 and 1 - 3/10, helix nothing."""
+        found = gain(comparison, 0.01, "plain, stopped early", "plain")
+        spiral = 100 * ((1 - 3.5 / 8) + (1 - 3 / 10)) / 2
+        assert found.value == pytest.approx(spiral / 2)
+        assert found.error == pytest.approx(spiral / 2)
+        assert gain(comparison, 0.01, "Chow-Liu", "plain") is None
+
+    def test_the_standard_normal_on_standardised_rows(self):
+        """Against its density on drawn rows."""
+        for name in ("spiral", "helix"):
+            rows = manifold(name, 3000, seed=5)
+            assert standard_normal(name) == pytest.approx(-norm.logpdf(rows).sum(axis=1).mean(), rel=1e-12)
 
     def test_rivals_of_table_2_are_chosen_by_validation(self):
         def run(method, valid, test, **more):
@@ -129,7 +148,7 @@ class TestComparison:
             run("chow-liu", 8.5, 8.6),
         ]
         found = rivals(Comparison(TABLES["table2"], runs), "dna", 0.05)
-        assert {name: mean.value for name, mean in found.items() if mean} == {
+        assert {name: mean.value for name, mean in found.items()} == {
             "plain": 9.0, "plain, stopped early": 5.5, "regularised": 8.0, "Laplace EM": 7.5, "Laplace EM, stopped early": 6.2,
             "Chow-Liu": 8.6,
         }  # fmt: skip
@@ -142,12 +161,30 @@ class TestClaims:
             assert len(claim.papers()) == len(claim.fractions)
             assert min(claim.papers()) > claim.above, claim.text
 
-    def test_results_confirm_them_or_not(self, comparison):
-        holds = {claim.text: claim.holds(comparison) for claim in CLAIMS if claim.table == "table1"}
-        assert holds["has the better test NLL with 1% of the rows"] is True
-        assert holds["is less sharp at every fraction"] is None
-        # Spiral gains 62.5 in sharpness, helix loses 50.
-        assert holds["is less sharp with 1% of the rows"] is True
+    def test_two_standard_errors_decide(self, comparison):
+        found = {claim.text: claim.verdict(comparison) for claim in CLAIMS if claim.table == "table1"}
+        # Spiral gains 35 and helix loses 25: 5 ± 30.
+        assert found["has the better test NLL with 1% of the rows"] == "undecided"
+        assert found["is less sharp at every fraction"] == "not run"
+
+    def test_the_papers_mean_is_over_the_same_data_sets(self, comparison):
+        claim = next(claim for claim in CLAIMS if claim.text == "has the better test NLL with 1% of the rows")
+        assert claim.papers(comparison) == pytest.approx([(62.11 + 32.38) / 2])
+        assert claim.papers() == pytest.approx([49.53], abs=0.005)
+        assert claim.data_sets(comparison) == (2, 8)
+        assert claimed(claim, comparison) == "**undecided**: 5.0 ± 30.0 (of 2 of 8 data sets, on which the paper has 47.2)"
+
+    def test_a_part_that_fails_refutes_the_whole(self):
+        runs = [
+            einsum(dataset, fraction, 0, method, 1.0, 2.0, test, 1.0)
+            for dataset in ("spiral", "helix", "knotted")
+            for fraction in FRACTIONS
+            for method, test in (("plain", 4.0), ("mu=0.1", 5.0 if fraction == 1.0 else 3.0 + 0.1 * len(dataset)))
+        ]
+        found = Comparison(TABLES["table1"], runs)
+        verdicts = {claim.text: claim.verdict(found) for claim in CLAIMS if claim.table == "table1"}
+        assert verdicts["has the better test NLL with 1% of the rows"] == "confirmed"
+        assert verdicts["has the better test NLL at every fraction"] == "refuted"
 
 
 class TestTextTables:

@@ -1,11 +1,16 @@
-"""What the paper claims of its tables, as inequalities that results confirm or not."""
+"""What the paper claims of its tables, as inequalities; results confirm or refute them, or leave them undecided.
+
+A gain is paired: the plain and the regularised model of a trial have the same rows and the same start. It is averaged over the
+trials of a data set first, then over data sets, and the standard error is that between data sets.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flatpc.experiments.comparison import Comparison, papers_mean
+from flatpc.experiments.comparison import Comparison, Mean, papers_mean
 from flatpc.experiments.tables import FRACTIONS, TABLES
+from flatpc.experiments.verdicts import Verdict, all_of, decide
 
 _BETTER = {"nll": "has the better test NLL", "dof": "overfits less", "sharpness": "is less sharp"}
 """What is said of the regularised model, on average over the data sets."""
@@ -21,20 +26,27 @@ class Claim:
     fractions: tuple[float, ...]
     above: float = 0.0
 
-    def papers(self) -> list[float]:
-        """The paper's own means, one for each fraction."""
-        found = [papers_mean(TABLES[self.table], fraction, self.quantity) for fraction in self.fractions]
+    def papers(self, comparison: Comparison | None = None) -> list[float]:
+        """The paper's own means, one for each fraction; over the data sets that a comparison has, if one is given."""
+        table = TABLES[self.table]
+        found = [
+            papers_mean(table, fraction, self.quantity, None if comparison is None else comparison.ran(fraction))
+            for fraction in self.fractions
+        ]
         return [value for value in found if value is not None]
 
-    def ours(self, comparison: Comparison) -> list[float] | None:
+    def ours(self, comparison: Comparison) -> list[Mean] | None:
         """Our means; None where one is not there yet."""
-        found = [comparison.mean_gain(fraction, self.quantity) for fraction in self.fractions]
-        return None if any(mean is None for mean in found) else [mean.value for mean in found if mean is not None]
+        found = [mean for fraction in self.fractions if (mean := comparison.mean_gain(fraction, self.quantity)) is not None]
+        return found if len(found) == len(self.fractions) else None
 
-    def holds(self, comparison: Comparison) -> bool | None:
-        """Whether our results confirm it; None if they can't say."""
-        values = self.ours(comparison)
-        return None if values is None else all(value > self.above for value in values)
+    def verdict(self, comparison: Comparison) -> Verdict:
+        """At two standard errors, over the data sets that have been run."""
+        return all_of(decide(comparison.mean_gain(fraction, self.quantity), self.above) for fraction in self.fractions)
+
+    def data_sets(self, comparison: Comparison) -> tuple[int, int]:
+        """On how many data sets the verdict rests, the fewest of its fractions; and of how many the paper's does."""
+        return min(len(comparison.ran(fraction)) for fraction in self.fractions), len(comparison.table.datasets)
 
 
 def _at_one_percent(table: str) -> list[Claim]:

@@ -17,7 +17,7 @@ number, may be the rise on one data set; in a mean of Δln Sharp a factor up and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,8 +142,7 @@ class Comparison:
 
     def papers_mean_gain(self, fraction: float, quantity: str) -> float | None:
         """The paper's, over the same data sets."""
-        cells = [paper.value(self.table.name, dataset, fraction, quantity) for dataset in self.ran(fraction)]
-        return float(np.mean([cell for cell in cells if cell is not None])) if cells else None
+        return papers_mean(self.table, fraction, quantity, self.ran(fraction))
 
     def wins(self, fraction: float, quantity: str) -> tuple[int, int, int]:
         """On how many data sets the regularised model is better on average: ours, the paper's, of how many that were run."""
@@ -168,37 +167,14 @@ class Comparison:
         return " ".join(words + ([] if self.protocol == "text" else [f"--protocol {self.protocol}"]))
 
 
-def papers_mean(table: Table, fraction: float, quantity: str) -> float | None:
-    """The mean that the paper prints, or for `log_sharpness` that of the logarithms of what it prints."""
-    if quantity != "log_sharpness":
-        return paper.value(table.name, "mean", fraction, quantity)
-    cells = [paper.value(table.name, dataset, fraction, "sharpness") for dataset in table.datasets]
-    return float(np.mean([-100 * math.log1p(-cell / 100) for cell in cells if cell is not None]))
+def papers_mean(table: Table, fraction: float, quantity: str, datasets: Sequence[str] | None = None) -> float | None:
+    """The paper's mean over these data sets, or over all of them; None of none.
 
-
-def rivals(comparison: Comparison, dataset: str, fraction: float) -> dict[str, Mean | None]:
-    """Test NLL of all there is, after the last epoch and stopped early; μ and smoothing by validation NLL."""
-    trials = comparison.complete(dataset, fraction)
-    out: dict[str, Mean | None] = {
-        "plain": Mean.of(trial["plain"]["test_nll"] for trial in trials),
-        "plain, stopped early": Mean.of(_early(trial, ("plain",)) for trial in trials),
-        "regularised": Mean.of(trial[comparison.chosen(trial)]["test_nll"] for trial in trials),
-        "regularised, stopped early": Mean.of(_early(trial, comparison.regularised) for trial in trials),
-    }
-    if comparison.table.name == "table2":
-        laplace = [method for method in comparison.table.methods if method.startswith("laplace=")]
-        out["Laplace EM"] = _by_validation(trials, laplace)
-        out["Laplace EM, stopped early"] = Mean.of(_early(trial, laplace) for trial in trials if any(m in trial for m in laplace))
-        out["Chow-Liu"] = _by_validation(trials, ["chow-liu"])
-        out["factorised"] = _by_validation(trials, ["factorized"])
-    return {name: mean for name, mean in out.items() if mean is None or not math.isnan(mean.value)}
-
-
-def _by_validation(trials: Iterable[Trial], methods: Iterable[str]) -> Mean | None:
-    found = [[trial[method] for method in methods if method in trial] for trial in trials]
-    return Mean.of(min(each, key=lambda metrics: metrics["valid_nll"])["test_nll"] for each in found if each)
-
-
-def _early(trial: Trial, methods: Iterable[str]) -> float:
-    found = [trial[method] for method in methods if "best_valid_nll" in trial.get(method, {})]
-    return min(found, key=lambda metrics: metrics["best_valid_nll"])["best_test_nll"] if found else math.nan
+    For `log_sharpness` it is the mean of the logarithms of what the paper prints.
+    """
+    column = "sharpness" if quantity == "log_sharpness" else quantity
+    cells = [paper.value(table.name, name, fraction, column) for name in (table.datasets if datasets is None else datasets)]
+    found = [cell for cell in cells if cell is not None]
+    if quantity == "log_sharpness":
+        found = [-100 * math.log1p(-cell / 100) for cell in found]
+    return float(np.mean(found)) if found else None

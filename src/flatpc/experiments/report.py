@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -11,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._writing import replace_file
 from flatpc.experiments import figures, full_data, never_lose_table, paper
-from flatpc.experiments.claims import CLAIMS
-from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean, rivals
+from flatpc.experiments.collapse import collapse, collapsed
+from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean
+from flatpc.experiments.payoff import in_words, never_lose_in_words, payoff
 from flatpc.experiments.protocols import NAMES
+from flatpc.experiments.questions import Answer, answers
 from flatpc.experiments.results import Results
+from flatpc.experiments.rivals import rivals
 from flatpc.experiments.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
-from flatpc.experiments.summary import TITLES
+from flatpc.experiments.summary import ASKED, CLAIMED, COLLAPSED, PAYS, TITLES, asked, claims, protocol_title
 from flatpc.experiments.tables import FRACTIONS, TABLES, TRIALS
 from flatpc.experiments.text_tables import latex, markdown
 
 if TYPE_CHECKING:
     from flatpc.pages import Blocks, Cell
-
-PROTOCOLS = {"text": "as the text says", "code": "as the authors' code does"}
 
 
 def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike[str] = "report.html") -> Path:
@@ -38,7 +40,7 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     texts = {".md": as_markdown(comparisons), ".tex": as_latex(comparisons)}
     page = Page("The paper, run again", _LEAD, footer="Made by `flatpc report`.")
     overview = page.tab("Overview")
-    _overview(overview, comparisons)
+    _overview(overview, comparisons, answers(folder))
     for suffix, text in texts.items():
         overview.download(output.stem + suffix, text, f"all tables as {'Markdown' if suffix == '.md' else 'LaTeX'}")
     for name in TITLES:
@@ -46,6 +48,8 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
         for comparison in comparisons[name]:
             _tables(tab, comparison)
     tab = page.tab("Rivals")
+    _payoff(tab, comparisons, folder)
+    tab.heading("All rivals")
     tab.text(_RIVALS)
     for name in TITLES:
         for comparison in comparisons[name]:
@@ -53,11 +57,13 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     _never_lose(page.tab("Never lose"), folder)
     for name in figures.FIGURES:
         _figure(page.tab(figures.figure(name).TAB), name, folder)
+    tab = page.tab("Slips")
+    tab.text(resources.files("flatpc.experiments").joinpath("slips.md").read_text())
+    for contradiction in paper.contradictions():
+        tab.text(_CONTRADICTION.format(**contradiction, percent=f"{contradiction['fraction']:.0%}"))
     tab = page.tab("Differences")
     tab.text(_DIFFERENCES)
     tab.text(resources.files("flatpc.experiments").joinpath("differences.md").read_text())
-    for contradiction in paper.contradictions():
-        tab.text(_CONTRADICTION.format(**contradiction, percent=f"{contradiction['fraction']:.0%}"))
     page.write(output)
     for suffix, text in texts.items():
         replace_file(output.with_suffix(suffix), text.encode())
@@ -70,7 +76,8 @@ def compare(folder: Path) -> dict[str, list[Comparison]]:
     for name in TITLES:
         table = TABLES[name]
         results = list(Results(folder, name).all().values())
-        found = [Comparison(table, results, protocol) for protocol in NAMES]
+        others = sorted({result.cell.protocol for result in results} - set(NAMES))
+        found = [Comparison(table, results, protocol) for protocol in (*NAMES, *others)]
         out[name] = [found[0], *(each for each in found[1:] if each)]
     return out
 
@@ -79,7 +86,7 @@ def _sheets(comparisons: dict[str, list[Comparison]]) -> Iterator[tuple[str, She
     for name, found in comparisons.items():
         for comparison in found:
             for sheet in (*gain_sheets(comparison), *appendix_sheets(comparison)):
-                yield f"{TITLES[name]}, {PROTOCOLS[comparison.protocol]}: {sheet.title}", sheet
+                yield f"{TITLES[name]}, {protocol_title(comparison.protocol)}: {sheet.title}", sheet
 
 
 def as_markdown(comparisons: dict[str, list[Comparison]]) -> str:
@@ -100,7 +107,7 @@ def as_latex(comparisons: dict[str, list[Comparison]]) -> str:
 # ---- the parts of the page ---------------------------------------------------------------------------------------------
 
 
-def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
+def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]], found_answers: list[Answer]) -> None:
     from flatpc.pages import Column
 
     tab.heading("What the regulariser gains on average")
@@ -111,7 +118,7 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
         for quantity, title in MEANS.items():
             rows.append([title, "paper", *(papers_mean(TABLES[name], fraction, quantity) for fraction in FRACTIONS)])
             for comparison in found:
-                row: list[Any] = ["", PROTOCOLS[comparison.protocol]]
+                row: list[Any] = ["", protocol_title(comparison.protocol)]
                 for fraction in FRACTIONS:
                     n = len(comparison.ran(fraction))
                     partial |= {n} - {0, whole}
@@ -121,10 +128,14 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
         notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
         columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
         tab.table(columns, rows, caption=f"{TITLES[name]}: {TABLES[name].title}", notes=notes, sortable=False)
-    _claims(tab, comparisons)
+    tab.heading("What the paper claims")
+    tab.text(CLAIMED)
+    _texts(tab, *claims(comparisons))
+    tab.text(ASKED)
+    _texts(tab, *asked(found_answers))
     tab.heading("What it took")
     took = [
-        [TITLES[name], PROTOCOLS[c.protocol], c.n_runs, c.n_failed, c.seconds / 3600, len(c.missing()), len(c.partial())]
+        [TITLES[name], protocol_title(c.protocol), c.n_runs, c.n_failed, c.seconds / 3600, len(c.missing()), len(c.partial())]
         for name, found in comparisons.items()
         for c in found
     ]
@@ -134,42 +145,23 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
     tab.text(f"The paper's runs took about {paper.GPU_HOURS} GPU-hours, on four NVIDIA L4.")
 
 
-def _claims(tab: Blocks, comparisons: dict[str, list[Comparison]]) -> None:
+def _texts(tab: Blocks, head: list[str], rows: list[list[str]], caption: str = "") -> None:
+    """A table of texts, in which verdicts have a colour."""
     from flatpc.pages import Cell
 
-    tab.heading("What the paper claims")
-    tab.text("Of its regularised models the paper says that on average, over the data sets of a table, each of them")
-    protocols = [name for name in NAMES if any(c.protocol == name for found in comparisons.values() for c in found)]
-    rows: list[list[Any]] = []
-    notes: dict[str, str] = {}
-    for claim in CLAIMS:
-        row: list[Any] = [TITLES[claim.table], claim.text, ", ".join(_short(value) for value in claim.papers())]
-        for protocol in protocols:
-            comparison = next((c for c in comparisons[claim.table] if c.protocol == protocol), None)
-            values = None if comparison is None else claim.ours(comparison)
-            if comparison is None or values is None:
-                row.append(Cell(None, "not run"))
-                continue
-            holds = claim.holds(comparison)
-            numbers = ", ".join(_short(value) for value in values)
-            ran, whole = min(len(comparison.ran(f)) for f in claim.fractions), len(comparison.table.datasets)
-            part = f"{TITLES[claim.table]}: {ran} of {whole} data sets"
-            if ran < whole and part not in notes.values():
-                notes[_mark(len(notes) + 1)] = part
-            note = next((mark for mark, text in notes.items() if text == part), "") if ran < whole else ""
-            text = f"{'holds' if holds else 'does not hold'}: {numbers}"
-            row.append(Cell(numbers, text, tone="better" if holds else "worse", note=note))
-        rows.append(row)
-    tab.table(["table", "claim", "paper, %", *(PROTOCOLS[name] for name in protocols)], rows, notes=notes, sortable=False)
+    tones = {"confirmed": "better", "refuted": "worse"}
+
+    def cell(text: str) -> Cell:
+        bare = text.replace("**", "").replace("`", "")
+        return Cell(bare, bare, tone=tones.get(re.split(r"\W", bare)[0], ""))
+
+    shown = [[cell(text) for text in row] for row in rows]
+    tab.table([name.replace("`", "") for name in head], shown, caption=caption, sortable=False)
 
 
 def _mark(n: int) -> str:
     """The letter of the note that says that only `n` of them are there."""
     return chr(ord("a") + n - 1)
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".replace("-", "−")
 
 
 def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command: str = "") -> Cell:
@@ -182,7 +174,7 @@ def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command
 
 
 def _tables(tab: Blocks, comparison: Comparison) -> None:
-    tab.heading(f"{comparison.table.title}, {PROTOCOLS[comparison.protocol]}")
+    tab.heading(f"{comparison.table.title}, {protocol_title(comparison.protocol)}")
     tab.text(_missing(comparison))
     for sheet in (*gain_sheets(comparison), *appendix_sheets(comparison)):
         columns, rows, notes = _side_by_side(sheet)
@@ -207,6 +199,7 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
         if sheet.has_paper:
             columns.append(Column("difference", f"+{form}", group=group, hint="ours less the paper's"))
     partial: set[int] = set()
+    gaussians = False
 
     def cells(entry: Entry, note: str = "", command: str = "") -> list[Any]:
         ours = _ours(entry.ours, sheet.digits, gain=sheet.is_gain, note=note, command=command)
@@ -217,10 +210,12 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
     rows: list[list[Any]] = []
     for dataset, row in sheet.cells.items():
         out: list[Any] = [dataset]
-        for entry in row.values():
+        for fraction, entry in row.items():
             n = 0 if entry.ours is None else entry.ours.n
             note = _mark(n) if 0 < n < len(TRIALS) else ""
             partial |= {n} - {0, len(TRIALS)}
+            if sheet.name == "nll-regularised" and collapsed(comparison, dataset, fraction)[0]:
+                note, gaussians = f"{note}{_GAUSSIAN}", True
             out += cells(entry, note, comparison.command([dataset]))
         rows.append(out)
     if sheet.means:
@@ -235,7 +230,8 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
                 else [None, Cell(math.nan, "not run"), None]
             )
         rows.append(out)
-    return columns, rows, {_mark(n): f"{n} of {len(TRIALS)} trials" for n in sorted(partial)}
+    notes = {_mark(n): f"{n} of {len(TRIALS)} trials" for n in sorted(partial)}
+    return columns, rows, notes | ({_GAUSSIAN: "one Gaussian in some of the trials or all of them"} if gaussians else {})
 
 
 def _missing(comparison: Comparison) -> str:
@@ -255,23 +251,38 @@ def _rivals(tab: Blocks, comparison: Comparison) -> None:
 
     for fraction in FRACTIONS:
         found = {d: rivals(comparison, d, fraction) for d in comparison.table.datasets if comparison.complete(d, fraction)}
-        names = list(dict.fromkeys(name for row in found.values() for name, mean in row.items() if mean is not None))
+        names = list(dict.fromkeys(name for row in found.values() for name in row))
         if not found:
             continue
         rows = []
         for dataset, row in found.items():
-            shown = {name: f"{mean.value:.3f}" for name, mean in row.items() if mean is not None}
-            best = min(shown, key=lambda name: row[name].value)  # type: ignore[union-attr]
+            shown = {name: f"{mean.value:.3f}" for name, mean in row.items()}
+            best = min(shown, key=lambda name: row[name].value)
             cells = [
                 Cell(mean.value, mean.text(3), bold=shown[name] == shown[best]) if (mean := row.get(name)) else Cell(None)
                 for name in names
             ]
             rows.append([dataset, *cells])
         caption = (
-            f"{TITLES[comparison.table.name]}, {PROTOCOLS[comparison.protocol]}, {100 * fraction:g}% of the rows: "
+            f"{TITLES[comparison.table.name]}, {protocol_title(comparison.protocol)}, {100 * fraction:g}% of the rows: "
             "test NLL, the best of each row in bold"
         )
         tab.table(["data set", *(Column(name, ".3f") for name in names)], rows, caption=caption)
+
+
+def _payoff(tab: Blocks, comparisons: dict[str, list[Comparison]], folder: Path) -> None:
+    tab.heading("Where sharpness-aware learning pays")
+    tab.text(PAYS)
+    for name, found in comparisons.items():
+        for comparison in found:
+            head, rows = payoff(comparison)
+            if rows:
+                _texts(tab, head, rows, f"{TITLES[name]}, {protocol_title(comparison.protocol)}")
+                tab.text(in_words(comparison))
+    tab.text(never_lose_in_words(never_lose_table.standings(Results(folder, "never-lose").all().values())))
+    tab.heading("Collapse")
+    tab.text(COLLAPSED)
+    _texts(tab, *collapse(comparisons["table1"]))
 
 
 def _never_lose(tab: Blocks, folder: Path) -> None:
@@ -326,6 +337,7 @@ def _figure(tab: Blocks, name: str, folder: Path) -> None:
         tab.figures(panel.figures, note=panel.note, height=panel.height, linked=panel.linked)
 
 
+_GAUSSIAN = "†"
 _LEAD = (
     "Every table and figure of *Tractable Sharpness-Aware Learning of Probabilistic Circuits*, run again with flatpc, beside "
     "the paper's own numbers. Ours are means over trials ± their standard errors; green is a gain of the regularised model over "

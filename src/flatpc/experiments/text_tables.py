@@ -10,8 +10,8 @@ _SPECIAL = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$"}
 _SYMBOLS = {"±": r"$\pm$", "−": "$-$", "Δ": r"$\Delta$", "–": "--", "μ": r"$\mu$"}
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first are aligned to the right.
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int | None = 1) -> str:
+    """A Markdown table; all columns but the first `texts` are aligned to the right, none for None.
 
     >>> print(markdown(["data", "NLL"], [["spiral", "2.31"]]))
     | data | NLL |
@@ -19,7 +19,8 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     | spiral | 2.31 |
     """
     _check(head, rows)
-    lines = [_line(head), "|---|" + "---:|" * (len(head) - 1), *map(_line, rows)]
+    left = len(head) if texts is None else texts
+    lines = [_line(head), "|" + "---|" * left + "---:|" * (len(head) - left), *map(_line, rows)]
     return "\n".join(lines)
 
 

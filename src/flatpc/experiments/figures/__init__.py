@@ -7,6 +7,7 @@
 | `figure-trace` | trace formula against autograd, value and time | `trace` |
 | `figure-ablation` | the ablation over μ on dna | `ablation` |
 | `figure-latents` | the appendix's motivation: overfitting and sharpness by latent size | `latents` |
+| `figure-datasets` | the appendix's picture of the eight manifolds | `datasets` |
 
 A module has `TITLE`, the shorter `TAB`, `CAPTION`, `pieces(quick)` (what to compute, by name), `compute(piece)` (plain data),
 `draw(found)` (plotly) and `plot(found)` (matplotlib pictures by name).
@@ -24,7 +25,7 @@ from flatpc.errors import OptionError
 from flatpc.experiments.figures.panels import Panel
 from flatpc.experiments.figures.store import Found, complete, read
 
-FIGURES = ("figure-landscape", "figure-curves", "figure-trace", "figure-ablation", "figure-latents")
+FIGURES = ("figure-landscape", "figure-curves", "figure-trace", "figure-ablation", "figure-latents", "figure-datasets")
 
 __all__ = ["FIGURES", "Panel", "compute", "draw", "figure", "is_quick", "load", "missing", "plot"]
 
