@@ -21,6 +21,10 @@ class SupportError(DataError):
     """A value outside the support of its column's family."""
 
 
+class TooLargeError(DataError):
+    """More variables or values than a structure has memory for."""
+
+
 class StructureError(FlatpcError):
     """Nodes that don't make a circuit."""
 

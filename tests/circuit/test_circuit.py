@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import flatpc as fp
-from flatpc.families.initialize import k_means, random_simplex
 from flatpc.errors import (
     DecomposabilityError,
     FlatpcError,
@@ -18,6 +17,7 @@ from flatpc.errors import (
     SmoothnessError,
     StructureError,
 )
+from flatpc.families.initialize import k_means, random_simplex
 
 X0, X1, X2 = (fp.Input(v, fp.Bernoulli(), 2) for v in range(3))
 MASK = np.array([[True, False], [True, True]])

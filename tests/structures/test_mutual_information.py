@@ -11,6 +11,7 @@ from flatpc.errors import DataError
 from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.poisson import Poisson
+from flatpc.structures import joint_codes
 from flatpc.structures import mutual_information as module
 from flatpc.structures.mutual_information import PairCounts, binned
 
@@ -55,6 +56,7 @@ def test_blocks_of_rows_and_variables_add_up(monkeypatch):
     whole = PairCounts(X, [3] * 20)
     # 60 values: one-hot blocks of the least 256 rows, and blocks of two variables.
     monkeypatch.setattr(module, "_BLOCK", 400)
+    monkeypatch.setattr(joint_codes, "_ONE_HOT", 1)
     parts = PairCounts(X, [3] * 20)
     assert np.array_equal(parts.table, whole.table)
     assert np.array_equal(parts.mutual_information(0.5), whole.mutual_information(0.5))
@@ -75,9 +77,56 @@ def test_exactly_symmetric_and_not_negative():
     assert (information >= 0).all()
 
 
-def test_too_many_values_are_refused_before_memory_runs_out():
-    with pytest.raises(DataError, match="merge rare values"):
-        PairCounts(np.zeros((1, 2)), [30_000, 30_000])
+@settings(deadline=None)
+@given(tables(), st.sampled_from([0.0, 0.01, 1.0, 7.5]), st.sampled_from([0, 2, 16]))
+def test_counting_when_asked_equals_the_table(table, smoothing, few):
+    """Without a table of all pairs: those of variables with few values by products, the others by joint codes."""
+    X, sizes = table
+    whole = PairCounts(X, sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MAX_TABLE", 0)
+        patch.setattr(module, "_FEW_VALUES", few)
+        counts = PairCounts(X, sizes)
+        assert counts.table is None
+        got = counts.mutual_information(smoothing)
+        assert np.array_equal(got, got.T)
+        np.testing.assert_allclose(got, whole.mutual_information(smoothing), rtol=0, atol=1e-13)
+        for u in range(len(sizes)):
+            assert np.array_equal(counts.marginal(u, 0.5), whole.marginal(u, 0.5))
+            for v in range(len(sizes)):
+                assert np.array_equal(counts.joint(u, v, 0.5), whole.joint(u, v, 0.5))
+
+
+def test_wide_variables_have_the_same_table():
+    rng = np.random.default_rng(4)
+    sizes = [3, 40, 2, 25, 5]
+    X = np.stack([rng.integers(0, n, 300) for n in sizes], axis=1).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    counts = PairCounts(X, sizes)
+    for u in range(5):
+        for v in range(5):
+            want = np.zeros((sizes[u], sizes[v]))
+            for row in X[~np.isnan(X[:, u]) & ~np.isnan(X[:, v])]:
+                want[int(row[u]), int(row[v])] += 1
+            assert np.array_equal(counts.joint(u, v), want)
+            if u != v:
+                assert counts.mutual_information(1.0)[u, v] == pytest.approx(information_by_loops(X, sizes, u, v, 1.0), abs=1e-13)
+
+
+def test_many_variables_keep_information_in_float32(monkeypatch):
+    X = np.random.default_rng(5).integers(0, 2, (200, 30)).astype(float)
+    whole = PairCounts(X, [2] * 30).mutual_information(1.0)
+    monkeypatch.setattr(module, "_IN_DOUBLE", 29)
+    got = PairCounts(X, [2] * 30).mutual_information(1.0)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, whole, rtol=1e-6)
+
+
+def test_more_variables_or_values_than_memory_holds_are_refused():
+    with pytest.raises(DataError, match="16,385 variables, and a tree is learnt of 16,384 at the most"):
+        PairCounts(np.zeros((1, 16385)), [2] * 16385)
+    with pytest.raises(DataError, match="Merge rare values"):
+        PairCounts(np.zeros((1, 2)), [5000, 5000]).smoothed(1.0)
 
 
 def test_bins_hold_equally_many_rows_and_missing_values_stay_missing():

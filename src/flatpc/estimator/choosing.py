@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.engine import clock
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, TooLargeError
 from flatpc.estimator.plans import NAMES, Options, Plan, Plans
 from flatpc.estimator.scaling import Scaling, in_users_units
 from flatpc.estimator.trying import Candidate, attempt
@@ -87,6 +87,8 @@ class _Search:
             )
         self.plans = Plans(families, len(self.splits[0][0]) if self.splits else len(rows), options)
         self.candidates: list[Candidate] = []
+        self.too_large: dict[str, None] = {}
+        """Structures that there was no memory for, in order."""
         self.began = clock.now()
 
     def run(self) -> Choice:
@@ -103,7 +105,13 @@ class _Search:
                 if self.candidates and self._seconds(1 / 2) == 0:
                     cut_short = "time budget"
                     break
-                candidate, complete = self._judge(plan)
+                try:
+                    candidate, complete = self._judge(plan)
+                except TooLargeError:
+                    if self.options.structure != "auto":
+                        raise
+                    self.too_large[NAMES[plan.structure]] = None
+                    continue
                 if complete or not self.candidates:
                     self.candidates.append(candidate)
                 if candidate.stopped == "interrupted":
@@ -194,7 +202,8 @@ class _Search:
         found = Choice(
             all_[id(best)], in_users_units(circuit, self.scaling), tuple(all_.values()), sum(map(len, judged)), "", cut_short
         )
-        return replace(found, why=_why(found, len(self.rows), refitted, self.options))
+        left_out = f"; left out, for want of memory: {', '.join(self.too_large)}" if self.too_large else ""
+        return replace(found, why=_why(found, len(self.rows), refitted, self.options) + left_out)
 
     def _translated(self, candidate: Candidate, volume: float, weight: float) -> Candidate:
         circuit = None if candidate.circuit is None else in_users_units(candidate.circuit, self.scaling)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.engine import clock
-from flatpc.errors import DataError, OptionError
+from flatpc.errors import DataError, OptionError, TooLargeError
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
 from flatpc.learning.auto_regularizer import candidates, is_auto
@@ -176,6 +176,8 @@ class _Search:
         self.fixed, self.tried = candidates(regularizer, sharpness)
         self.free = is_auto(sharpness) and is_auto(regularizer)
         self.pool: list[Candidate] = []
+        self.too_large: dict[str, None] = {}
+        """Structures that there was no memory for, in order."""
         self.epochs_left = self.budget
 
     @property
@@ -200,12 +202,12 @@ class _Search:
     def _stages(self) -> None:
         task = self.task
         for plan in simple_plans(task.families):
-            self.pool.append(task.start(plan))
+            self._start(plan)
         self._say("simple models")
         tree = max(candidate.seconds for candidate in self.pool)
         for plan in mixture_plans(task.families, task.train):
             if self.seconds + plan.n_mixed * FITS * tree <= MIXTURES_SHARE * self.time_budget:
-                self.pool.append(task.start(plan))
+                self._start(plan)
         self._say("mixtures of trees")
         plans = hidden_plans(task.families, task.train, self.free)
         best = self._halve([plan for plan in plans if plan.n_mixed * FITS * tree <= START_SHARE * self.left])
@@ -213,6 +215,16 @@ class _Search:
             best = self._regularize(best)
             if self.average:
                 self._copy(best)
+
+    def _start(self, plan: Plan) -> Candidate | None:
+        """A candidate, which joins the pool; None if there is no memory for it."""
+        try:
+            candidate = self.task.start(plan)
+        except TooLargeError:
+            self.too_large[plan.structure] = None
+            return None
+        self.pool.append(candidate)
+        return candidate
 
     # ---- hidden models --------------------------------------------------------------------------------------------
 
@@ -233,10 +245,12 @@ class _Search:
                 if seconds <= 0 or self.epochs_left <= 0:
                     continue
                 if isinstance(entrant, Plan):
-                    entrant = self.task.start(entrant)
+                    started = self._start(entrant)
+                    if started is None:
+                        continue
+                    entrant = started
                     entrant.regularizer = entrant.plan.regularizer or self.fixed
                     racing.append(entrant)
-                    self.pool.append(entrant)
                 self._train(entrant, max(1, per_round // survivors), seconds)
             self._say(f"round {number + 1} of {rounds} of hidden models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
@@ -327,6 +341,10 @@ class _Search:
         return [replay(candidate, task) for candidate in chosen]
 
     def _why(self, ranked: Sequence[Candidate], n_averaged: int, nll: float) -> str:
+        left_out = f" Left out, for want of memory: {', '.join(self.too_large)}." if self.too_large else ""
+        return self._what_won(ranked, n_averaged, nll) + left_out
+
+    def _what_won(self, ranked: Sequence[Candidate], n_averaged: int, nll: float) -> str:
         best = ranked[0]
         rows = f"{len(self.task.valid)} {'held-out' if self.held_out else 'validation'} rows"
         simple = [c for c in ranked if not c.plan.trained]

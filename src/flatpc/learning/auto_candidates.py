@@ -16,6 +16,7 @@ from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sharpness import Sharpness
+from flatpc.structures.mutual_information import MAX_TABLE
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -33,6 +34,8 @@ FEW = 2000
 """Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
 LARGE, FLAT = 48, (Sharpness(mu=0.3), Laplace(0.01, on="inputs"))
 """States of a latent, and regularisers, of a hidden tree that is large for few rows."""
+MANY_VALUES = 256
+"""Of a variable, beyond which hidden trees don't start from the Chow-Liu tree."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def simple_plans(families: Sequence[Family]) -> list[Plan]:
 
 def mixture_plans(families: Sequence[Family], rows: Array) -> list[Plan]:
     """Mixtures of Chow-Liu trees, as many as there are rows for."""
-    if not _tabular(families) or np.isnan(rows).any():
+    if not _tabular(families) or np.isnan(rows).any() or _n_values(families) > MAX_TABLE:
         return []
     return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if len(rows) >= 10 * n]
 
@@ -106,7 +109,10 @@ def hidden_plans(families: Sequence[Family], rows: Array, sharpness: bool) -> li
         return plans
     least = max(kind.n_categories or 2 for kind in families)
     start: dict[str, Any] = {"init": "chow-liu", "noise": 0.3}
-    if len(rows) < FEW:
+    if least > MANY_VALUES:
+        # A state for each value would be more than can be learnt.
+        least, start = 1, {}
+    elif len(rows) < FEW:
         start |= {"prior": "marginals", "smoothing": 10.0}
     plans = []
     # Either start is better now and then, and models that differ are better averaged: sizes take turns.
@@ -114,7 +120,7 @@ def hidden_plans(families: Sequence[Family], rows: Array, sharpness: bool) -> li
         plans.append(Plan("hclt", {"n_latents": max(size, least), **({} if place == 1 else start)}, trained=True))
     if len(rows) < FEW and sharpness:
         plans.append(Plan("hclt", {"n_latents": max(LARGE, least)}, trained=True, regularizer=FLAT))
-    if not np.isnan(rows).any():
+    if start and not np.isnan(rows).any() and _n_values(families) <= MAX_TABLE:
         clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
         for size, n_trees in ((4, 4), (8, 10), (16, 8))[0 if len(rows) < FEW else 1 :]:
             if len(rows) >= 50 * n_trees:
@@ -124,6 +130,10 @@ def hidden_plans(families: Sequence[Family], rows: Array, sharpness: bool) -> li
 
 def _fitting(sizes: Sequence[int], rows: Array) -> list[int]:
     return [size for size in sizes if size == sizes[0] or len(rows) >= 6 * size]
+
+
+def _n_values(families: Sequence[Family]) -> int:
+    return sum(kind.n_categories or 0 for kind in families)
 
 
 def _tabular(families: Sequence[Family]) -> bool:

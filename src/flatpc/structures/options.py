@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Node
 from flatpc.circuit.rows import read_table
-from flatpc.errors import MissingValueError, OptionError
+from flatpc.errors import DataError, MissingValueError, OptionError
 from flatpc.families.base import Family
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
@@ -21,6 +21,9 @@ from flatpc.families.registry import family as family_by_name
 
 Array = NDArray[np.float64]
 FamilyLike = str | Family | Sequence[str | Family]
+
+MAX_VALUES = 1 << 20
+"""Of one variable of a structure that is learnt from rows."""
 
 # These need a number of values or trials, which only data can tell when a name is all that is given.
 _SIZED = {"categorical": Categorical, "binomial": Binomial, "indicator": Indicator}
@@ -57,6 +60,11 @@ def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
             raise MissingValueError(f"{names[v]} has only missing values, so nothing can be learnt about it; drop the column.")
         families.append(_sized(given, column) if isinstance(given, str) else given)
         families[-1].check(column, names[v])
+        if (families[-1].n_categories or 0) > MAX_VALUES:
+            raise DataError(
+                f"{names[v]} has {families[-1].n_categories:,} values, from 0 to its largest, and {MAX_VALUES:,} is the most; "
+                f"merge rare values, sort them into bins, or number them 0, 1, 2, ..."
+            )
     return rows, families
 
 

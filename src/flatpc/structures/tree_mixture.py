@@ -14,8 +14,7 @@ from flatpc.errors import MissingValueError
 from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.mutual_information import PairCounts, WeightedCounts
 from flatpc.structures.options import FamilyLike, check_smoothing, read_columns, whole_number
-from flatpc.structures.tree_models import TreeModel, tree_tables
-from flatpc.structures.trees import centre, maximum_spanning_tree, root_at
+from flatpc.structures.tree_models import TreeModel, best_tree, tree_tables
 
 Array = NDArray[np.float64]
 
@@ -37,6 +36,8 @@ def tree_mixture(
 
     An E-step shares every row out among the trees by how well each explains it; an M-step makes each tree the Chow-Liu tree of
     its share of the rows: edges and tables both maximise the expected log-likelihood (less what smoothing takes).
+
+    The variables may have 8,192 values altogether: counts of all pairs of values are kept, 256 MiB a copy and six copies or so.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ def fit_tree_mixture(
     if np.isnan(rows).any():
         raise MissingValueError("A mixture of trees is learnt from rows without missing values; fill them in or drop them.")
     share = _clusters(rows, n_trees, np.random.default_rng(seed))
-    counts = WeightedCounts(rows, sizes)
     whole = PairCounts(rows, sizes).smoothed(1.0)
+    counts = WeightedCounts(rows, sizes)
     before = -np.inf
     for step in range(steps + 1):
         weights = (share.sum(axis=0) + 1) / (len(rows) + n_trees)
@@ -90,8 +91,7 @@ def fit_tree_mixture(
 def _fit_component(counts: PairCounts, whole: PairCounts, smoothing: float) -> TreeModel:
     """The tree of a share of the rows, with edges and tables drawn towards those of the whole."""
     pooled = counts.plus(whole, smoothing / whole.n_rows)
-    edges = maximum_spanning_tree(pooled.mutual_information())
-    tree = root_at(edges, centre(edges))
+    tree = best_tree(pooled.mutual_information())
     tables = []
     for v, everywhere in enumerate(tree_tables(tree, whole, 1.0, "marginals")):
         parent = tree.parent[v]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, TooLargeError
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.trees import RootedTree, centre, maximum_spanning_tree, root_at
 
 Array = NDArray[np.float64]
 PRIORS = ("even", "marginals")
+MAX_TABLES = 1 << 26
+"""Probabilities in the tables of a tree, at the most: half a GiB of them."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class TreeModel:
         return out
 
 
-def fit_tree(counts: PairCounts, smoothing: float, prior: str = "even", information: Array | None = None) -> TreeModel:
-    """The tree with the largest total of mutual information (or of the matrix given instead) and its smoothed tables.
+def fit_tree(counts: PairCounts, smoothing: float, prior: str = "even") -> TreeModel:
+    """The tree with the largest total of mutual information and its smoothed tables.
 
     >>> model = fit_tree(PairCounts(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), sizes=[2, 2]), smoothing=0.0)
     >>> model.tables[1].tolist()
@@ -43,11 +46,14 @@ def fit_tree(counts: PairCounts, smoothing: float, prior: str = "even", informat
 
     The root is the centre of the tree. See `tree_tables` for `prior`.
     """
-    if information is None:
-        information = counts.mutual_information(smoothing if prior == "even" else 1.0)
-    edges = maximum_spanning_tree(information)
-    tree = root_at(edges, centre(edges))
+    tree = best_tree(counts.mutual_information(smoothing if prior == "even" else 1.0))
     return TreeModel(tree, tree_tables(tree, counts, smoothing, prior))
+
+
+def best_tree(information: NDArray[Any]) -> RootedTree:
+    """The tree with the largest total of mutual information, hung up at its centre."""
+    edges = maximum_spanning_tree(information)
+    return root_at(edges, centre(edges))
 
 
 def tree_tables(tree: RootedTree, counts: PairCounts, smoothing: float, prior: str = "even") -> tuple[Array, ...]:
@@ -57,6 +63,7 @@ def tree_tables(tree: RootedTree, counts: PairCounts, smoothing: float, prior: s
     of the parent that was never seen gives a uniform row. With `"marginals"` it is a number of further rows for each value of the
     parent, in which the child is distributed as in all rows: the tree becomes independent variables as it grows.
     """
+    _check_size(tree, counts.sizes)
     tables = []
     for v, parent in enumerate(tree.parent):
         if prior == "even":
@@ -66,8 +73,21 @@ def tree_tables(tree: RootedTree, counts: PairCounts, smoothing: float, prior: s
             if parent >= 0:
                 joint = counts.joint(parent, v) + smoothing * joint / joint.sum()
         total = joint.sum(axis=1, keepdims=True)
-        tables.append(np.where(total > 0, joint / np.where(total > 0, total, 1), 1 / joint.shape[1]))
+        joint /= np.where(total > 0, total, 1)
+        joint[total[:, 0] == 0] = 1 / joint.shape[1]
+        tables.append(joint)
     return tuple(tables)
+
+
+def _check_size(tree: RootedTree, sizes: NDArray[np.int64]) -> None:
+    """Raise if the tables of a tree would not fit into half a GiB; a circuit holds them once more."""
+    n = sum(int(sizes[v] * (1 if parent < 0 else sizes[parent])) for v, parent in enumerate(tree.parent))
+    if n > MAX_TABLES:
+        raise TooLargeError(
+            f"The tables of a tree over these variables would have {n:,} probabilities, one for each pair of values of a "
+            f"variable and its parent, and {MAX_TABLES:,} is the most. Merge rare values, or choose a hidden tree or "
+            f"independent variables."
+        )
 
 
 def check_prior(prior: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-Array = NDArray[np.float64]
 Edges = NDArray[np.int64]
 
 
@@ -32,7 +32,7 @@ class RootedTree:
         return out
 
 
-def maximum_spanning_tree(weights: Array) -> Edges:
+def maximum_spanning_tree(weights: NDArray[Any]) -> Edges:
     """Edges `[n-1, 2]` of the spanning tree with the largest total of the symmetric `weights [n, n]`.
 
     >>> maximum_spanning_tree(np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])).tolist()
