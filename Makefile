@@ -12,7 +12,7 @@ help:
 	@echo "make demo    learn with and without sharpness-aware learning, compare, write demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff, formatting, mypy --strict"
-	@echo "make bench   print speed ratios"
+	@echo "make bench   measure speed ratios, keep them in benchmarks/results.json, write them into README and docs"
 	@echo "make docs    build the documentation into docs/_build"
 	@echo "make clean   remove what these commands made, except the environment $(VENV)"
 
@@ -29,7 +29,8 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy --strict src
 
 bench: $(VENV)/installed-dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --record
+	$(BIN)/python docs/write_results.py
 
 docs: $(VENV)/installed-docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
@@ -23,22 +24,11 @@ from flatpc.engine.evidence import Evidence
 from flatpc.engine.torch_circuit import TorchCircuit
 
 Array = NDArray[np.float64]
+Numbers = dict[str, Any]
 N_LATENTS = 100
 BATCHES = {"nltcs": 1000, "plants": 1000, "dna": 200}
 MOST_COLUMNS = 2000
 """Of a Hessian that is computed for its time alone."""
-
-
-def main() -> None:
-    """Print every ratio, those with a limit beside it."""
-    numba.set_num_threads(1)
-    torch.set_num_threads(1)
-    against_passes()
-    against_vmap()
-    against_autograd()
-    against_single_columns()
-    einsum_network()
-    spectrum()
 
 
 def _fitted(name: str) -> tuple[fp.Circuit, Array]:
@@ -54,23 +44,26 @@ def _data_is_there() -> bool:
     return True
 
 
-def against_passes() -> None:
+def against_passes() -> Numbers | None:
     """Trace, H·v and the penalty's gradient over the passes they extend."""
     print(f"HCLT, {N_LATENTS} latents, fitted; ratios of times")
     if not _data_is_there():
-        return
+        return None
+    found = {}
     print(
         f"{'':<8}{'rows':>6}{'trace / flows row by row':>27}{'H·v / gradient':>17}{'∇penalty / gradient row by row':>33}", end=""
     )
     print(f"{'... / shared gradient':>24}{'rows per sub-row':>19}")
     for name, n in BATCHES.items():
         trace, product, penalty, over_shared, bound = _over_passes(*_fitted(name), np.arange(n))
+        found[name] = {"trace": trace, "product": product, "penalty": penalty, "penalty, shared": over_shared}
         print(f"{name:<8}{n:>6}{trace:>27.2f}{product:>17.2f}{penalty:>33.2f}{over_shared:>24.2f}{bound:>19.2f}")
     print(f"{'at most':<14}{1.25:>27.2f}{3:>17.2f}{3:>33.2f}")
     print(
         "A penalty adds up squares, which rows don't share: its passes run once per distinct row, a gradient's once per\n"
         "distinct sub-row. The last column is how many of the one there are for one of the other, weighted by weights.\n"
     )
+    return found
 
 
 def _over_passes(circuit: fp.Circuit, X: Array, rows: NDArray[np.int64]) -> tuple[float, ...]:
@@ -128,11 +121,11 @@ def _plain_log_prob(circuit: fp.Circuit) -> tuple[Callable[..., torch.Tensor], d
     return log_prob, weights, net
 
 
-def against_vmap() -> None:
+def against_vmap() -> Numbers | None:
     """The trace over squares of per-row gradients by torch."""
     print(f"HCLT, {N_LATENTS} latents: vmap(grad) squares on the torch engine / trace")
     if not _data_is_there():
-        return
+        return None
     circuit, X = _fitted("nltcs")
     X = X[:200]
     log_prob, weights, _ = _plain_log_prob(circuit)
@@ -145,12 +138,14 @@ def against_vmap() -> None:
     np.testing.assert_allclose(fp.curvature.trace(circuit, X), squares(), rtol=1e-9)
     ours, theirs = best(lambda: fp.curvature.trace(circuit, X), squares)
     print(f"nltcs, 200 rows: {theirs / ours:.0f} times (at least 20)\n")
+    return {"times as fast": theirs / ours}
 
 
-def against_autograd() -> None:
+def against_autograd() -> Numbers:
     """The trace over that of autograd's full Hessian, by depth."""
     print("RAT-SPN on 16 rows of noise: the trace, against the full Hessian by automatic differentiation")
     print(f"{'depth':>5}{'weights':>9}{'ours, ms':>10}{'autograd, ms':>14}{'ratio':>9}")
+    found = {}
     for depth in (1, 2, 3, 4):
         circuit = fp.structures.rat_spn(16, depth=depth, n_repetitions=1, n_sums=3, n_inputs=3, family="gaussian")
         X = np.random.default_rng(0).standard_normal((16, 16))
@@ -169,8 +164,10 @@ def against_autograd() -> None:
         H = torch.autograd.functional.hessian(total, start)
         theirs = time.perf_counter() - before
         np.testing.assert_allclose(fp.curvature.trace(circuit, X).sum(), -float(H.diagonal().sum()), rtol=1e-9)
+        found[depth] = theirs / ours
         print(f"{depth:>5}{len(start):>9}{1e3 * ours:>10.2f}{1e3 * theirs:>14.0f}{theirs / ours:>9.0f}")
     print()
+    return {"times as fast, by depth": found}
 
 
 def _einsum_network() -> tuple[fp.Circuit, Array]:
@@ -179,7 +176,7 @@ def _einsum_network() -> tuple[fp.Circuit, Array]:
     return circuit.randomize(0, X=X), X
 
 
-def against_single_columns() -> None:
+def against_single_columns() -> Numbers:
     """The full Hessian, and products with dense vectors, several at a time over one by one."""
     noise = np.random.default_rng(0)
     cases = {
@@ -192,12 +189,13 @@ def against_single_columns() -> None:
         cases[f"HCLT, {N_LATENTS} latents, nltcs, 1000 rows"] = fp.structures.hclt(X, n_latents=N_LATENTS), X
     print("Columns of the Hessian, and products with 16 dense vectors: times one by one over times several in a pass")
     print(f"{'':<36}{'weights':>9}{'columns':>10}{'products':>10}{'ms a column':>13}")
+    found = {}
     for name, (circuit, X) in cases.items():
         H = fp.curvature.operator(circuit, X)
         n = H.shape[0]
         V = noise.standard_normal((n, 16))
         single, several = best(lambda H=H, V=V: [H @ v for v in V.T], lambda H=H, V=V: H @ V)
-        products = single / several
+        found[name] = products = single / several
         if n > MOST_COLUMNS:
             print(f"{name:<36}{n:>9,}{'':>10}{products:>10.2f}")
             continue
@@ -205,21 +203,24 @@ def against_single_columns() -> None:
         single, several = best(lambda H=H, unit=unit: [H @ v for v in unit], H.matrix)
         print(f"{name:<36}{n:>9,}{single / several:>10.2f}{products:>10.2f}{1e3 * several / n:>13.3f}")
     print()
+    return {"times as fast, 16 products": found}
 
 
-def einsum_network() -> None:
+def einsum_network() -> Numbers:
     """The full Hessian of the paper's model."""
     circuit, X = _einsum_network()
     before = time.perf_counter()
     H = fp.curvature.hessian(circuit, X)
-    print(f"Einsum Network, {len(H)} weights, {len(X)} rows: full Hessian in {time.perf_counter() - before:.1f} s\n")
+    seconds = time.perf_counter() - before
+    print(f"Einsum Network, {len(H)} weights, {len(X)} rows: full Hessian in {seconds:.1f} s\n")
+    return {"weights": len(H), "rows": len(X), "seconds": seconds}
 
 
-def spectrum() -> None:
+def spectrum() -> Numbers | None:
     """The top of the spectrum on all rows of nltcs."""
     print(f"HCLT, {N_LATENTS} latents, nltcs, all rows: top 15 eigenvalues of the Hessian of the mean NLL")
     if not _data_is_there():
-        return
+        return None
     circuit, X = _fitted("nltcs")
     before = time.perf_counter()
     found = fp.curvature.eigenvalues(circuit, X, k=15)
@@ -229,7 +230,19 @@ def spectrum() -> None:
         f"converged: {found.converged}, largest residual {found.residuals.max():.1e}"
     )
     print("  " + " ".join(f"{value:.4g}" for value in found.values))
+    return {"weights": len(found.vectors), "rows": len(X), "seconds": seconds}
 
 
-if __name__ == "__main__":
-    main()
+def prepare_machine() -> None:
+    numba.set_num_threads(1)
+    torch.set_num_threads(1)
+
+
+PIECES: dict[str, Callable[[], Numbers | None]] = {
+    "against_passes": against_passes,
+    "against_vmap": against_vmap,
+    "against_autograd": against_autograd,
+    "against_single_columns": against_single_columns,
+    "einsum_network": einsum_network,
+    "spectrum": spectrum,
+}

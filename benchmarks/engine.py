@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -35,6 +36,8 @@ from flatpc.engine.torch_engine import TorchEngine
 console = Console(width=130, highlight=False)
 LATENTS, BATCH, MU, ALPHA = 100, 200, 0.1, 0.1
 Rows = NDArray[np.float64]
+Numbers = dict[str, Any]
+"""What a piece found, for `benchmarks.record`."""
 
 
 def quadratic(evaluator: Evaluator) -> Rule:
@@ -92,8 +95,10 @@ def torch_step(circuit: Circuit, X: Rows) -> Any:
     return step
 
 
-def steps(names: tuple[str, ...] = NAMES) -> None:
-    """One EM step (E and M) at batch 200."""
+def steps(names: tuple[str, ...] = NAMES) -> Numbers | None:
+    """One EM step (E and M) at batch 200: times as fast as a dense one, by data set."""
+    if not has_data():
+        return None
     prototype = _prototype()
     table = Table(title=f"One EM step, batch {BATCH}, one thread: times as fast as ...", title_justify="left")
     columns = ["data", "ms", "dense step", "torch engine", "torch engine / dense step"]
@@ -101,6 +106,7 @@ def steps(names: tuple[str, ...] = NAMES) -> None:
     for column in columns:
         table.add_column(column, justify="right")
     ratios: dict[str, list[float]] = {column: [] for column in columns[2:]}
+    took = {}
     for name in names:
         X = train_rows(name)
         circuit = fp.structures.hclt(X, LATENTS)
@@ -116,15 +122,19 @@ def steps(names: tuple[str, ...] = NAMES) -> None:
         row = [dense_time / ours, torch_time / ours, dense_time / torch_time, *(other / ours for other in others)]
         for column, ratio in zip(ratios, row, strict=True):
             ratios[column].append(ratio)
+        took[name] = ours * 1e3
         table.add_row(name, f"{ours * 1e3:.2f}", *(f"{ratio:.1f}" for ratio in row))
     table.add_section()
     table.add_row("geometric mean", "", *(f"{geometric_mean(r):.1f}" for r in ratios.values()))
     table.add_row("smallest", "", *(f"{min(r):.1f}" for r in ratios.values()))
     console.print(table)
+    return {"times as fast": dict(zip(names, ratios["dense step"], strict=True)), "ms": took}
 
 
-def full_e_step(names: tuple[str, ...] = NAMES) -> None:
+def full_e_step(names: tuple[str, ...] = NAMES) -> Numbers | None:
     """Flows over all rows of a data set; the dense side, whose batches all cost the same, is timed on two of them."""
+    if not has_data():
+        return None
     table = Table(title="E-step over all rows, one thread", title_justify="left")
     for column in ("data", "rows", "seconds", "times as fast as the dense step", "peak memory, GiB"):
         table.add_column(column, justify="right")
@@ -148,10 +158,14 @@ def full_e_step(names: tuple[str, ...] = NAMES) -> None:
     table.add_section()
     table.add_row("geometric mean", "", "", f"{geometric_mean(ratios):.1f}")
     console.print(table)
+    return {"times as fast": dict(zip(names, ratios, strict=True))}
 
 
-def threads(names: tuple[str, ...] = NAMES) -> None:
-    """Two threads against one."""
+def threads(names: tuple[str, ...] = NAMES) -> Numbers | None:
+    """Two threads against one, on data sets of 100 variables and more."""
+    if not has_data():
+        return None
+    found = {}
     table = Table(title=f"One EM step, batch {BATCH}: two threads against one", title_justify="left")
     for column in ("data", "variables", "times as fast"):
         table.add_column(column, justify="right")
@@ -162,38 +176,17 @@ def threads(names: tuple[str, ...] = NAMES) -> None:
         circuit = fp.structures.hclt(X, LATENTS)
         pair = [prepare(circuit, X, n_threads) for n_threads in (1, 2)]
         one, two = best(*(lambda e=e, v=v: e.em_step(v, np.arange(BATCH), quadratic(e)) for e, v in pair))
-        table.add_row(name, str(X.shape[1]), f"{one / two:.2f}")
+        found[name] = one / two
+        table.add_row(name, str(X.shape[1]), f"{found[name]:.2f}")
+    products, copies = two_sgemms(), two_copies()
     table.add_section()
-    table.add_row("two sgemms at once", "", f"{two_sgemms():.2f}")
-    table.add_row("two copies at once", "", f"{two_copies():.2f}")
+    table.add_row("two sgemms at once", "", f"{products:.2f}")
+    table.add_row("two copies at once", "", f"{copies:.2f}")
     console.print(table)
+    return {"times as fast": found, "two products": products, "two copies": copies}
 
 
-def epoch(names: tuple[str, ...] = NAMES) -> None:
-    """One epoch of EM over every data set, and what the paper's table would take."""
-    total = 0.0
-    for name in names:
-        X = train_rows(name)
-        circuit = fp.structures.hclt(X, LATENTS)
-        evaluator, evidence = prepare(circuit, X, n_threads=1)
-        rule, order = quadratic(evaluator), np.random.default_rng(0).permutation(len(X))
-        evaluator.em_step(evidence, order[:BATCH], rule)
-        start = time.thread_time()
-        for i in range(0, len(X), BATCH):
-            evaluator.em_step(evidence, order[i : i + BATCH], rule)
-        total += time.thread_time() - start
-    fractions = (0.01, 0.05, 0.1, 0.5, 1.0)
-    hours = total * sum(fractions) * 5 * 6 * 100 / 3600
-    console.print(
-        f"One epoch over all {len(names)} data sets (all rows, batch {BATCH}, planning included): {total:.1f} s on one core."
-    )
-    console.print(
-        f"The paper's table (5 fractions, 5 trials, 6 values of μ, 100 epochs): {hours:.1f} core-hours, "
-        f"{hours / 2:.1f} hours on two cores with one run on each.\n"
-    )
-
-
-def dense_work() -> None:
+def dense_work() -> Numbers:
     """Next to nothing to share: how much of the machine's own matrix rate is left."""
     rng = np.random.default_rng(0)
     rate = sgemm_rate()
@@ -206,6 +199,7 @@ def dense_work() -> None:
         "HCLT, 100 random bits, K=100": (fp.structures.hclt(bits, 100), bits),
         "RAT-SPN, 16 Gaussians, depth 4, K=32": (fp.structures.rat_spn(16, 4, 4, 32, 32), gaussian),
     }
+    found = {}
     for label, (circuit, X) in cases.items():
         evaluator, evidence = prepare(circuit, X)
         (seconds,) = best(lambda e=evaluator, v=evidence: e.statistics(v, np.arange(len(v))), seconds=3.0, clock=time.thread_time)
@@ -214,9 +208,11 @@ def dense_work() -> None:
         weights = {int(program.step_of[i]): np.asarray(circuit.parameters[i]).size for i in program.weight_blocks}
         flops = sum(6.0 * size * rows_of[s] for s, size in weights.items())
         shared = np.mean([rows_of[s] for s in weights]) / len(X)
-        table.add_row(label, f"{shared:.2f}", f"{flops / seconds / 1e9:.1f}", f"{flops / seconds / rate:.0%}")
+        found[label] = flops / seconds / rate
+        table.add_row(label, f"{shared:.2f}", f"{flops / seconds / 1e9:.1f}", f"{found[label]:.0%}")
     table.add_row("sgemm, 1000 × 1000", "", f"{rate / 1e9:.1f}", "100%")
     console.print(table)
+    return {"of sgemm": found, "gigaflops": rate / 1e9}
 
 
 def random_dag(n_nodes: int, n_variables: int, seed: int = 0) -> Circuit:
@@ -272,11 +268,12 @@ def numpy_interpreter(circuit: Circuit, X: Rows) -> Rows:
     return np.log(values[-1])
 
 
-def irregular() -> None:
+def irregular() -> Numbers:
     """A scalar DAG of 100,000 nodes."""
     circuit = random_dag(100_000, 16)
     evaluator = Evaluator(circuit, "float64", 1)
     console.print(f"Irregular scalar DAG over 16 variables, {len(circuit.nodes):,} nodes, {circuit.n_edges:,} edges, float64:")
+    found = {}
     for n_rows in (1, 16, 200):
         X = (np.random.default_rng(1).random((n_rows, 16)) < 0.3).astype(float)
         evidence, dense = Evidence(evaluator.program, X), Evidence(evaluator.program, X, share=False)
@@ -288,14 +285,16 @@ def irregular() -> None:
             fewest=1,
             clock=time.thread_time,
         )
+        found[n_rows] = plain / shared
         console.print(
             f"  {n_rows} rows: {shared / circuit.n_edges / n_rows * 1e9:.2f} ns per edge and row, "
             f"{plain / shared:.0f} times as fast as a NumPy interpreter ({plain / unshared:.0f} without sharing)"
         )
     console.print()
+    return {"nodes": len(circuit.nodes), "times as fast": found}
 
 
-def unsettled() -> None:
+def unsettled() -> Numbers:
     """Rows whose evidence contradicts itself, which plain EM makes with its sharp weights."""
     X = np.random.default_rng(0).integers(0, 2, (BATCH, 100)).astype(np.float64)
     start = fp.structures.hclt(X, LATENTS)
@@ -318,6 +317,7 @@ def unsettled() -> None:
         f"of {BATCH} rows float32 can't settle {counts['float32']}, float64 {counts['float64']}: "
         f"again in float64 {by_row / again:.0f} times as fast as row by row in the log domain\n"
     )
+    return {"times as fast": by_row / again}
 
 
 def _sharpened(value: Any) -> Any:
@@ -328,25 +328,35 @@ def _sharpened(value: Any) -> Any:
     return sharp / sharp.sum(axis=1, keepdims=True)
 
 
-def start_up() -> None:
+def start_up() -> Numbers:
     """Importing the package, in a new process."""
     command = "import time; t = time.perf_counter(); import flatpc; print(time.perf_counter() - t)"
     seconds = min(
         float(subprocess.run([sys.executable, "-c", command], capture_output=True, check=True).stdout) for _ in range(3)
     )
     console.print(f"import flatpc: {seconds:.2f} s\n")
+    return {"seconds": seconds}
 
 
-def main(names: tuple[str, ...] = NAMES) -> None:
-    torch.set_num_threads(1)
-    start_up()
-    irregular()
-    dense_work()
-    unsettled()
+def has_data() -> bool:
+    """Whether the binary data sets are there; says so if not."""
     if folder() is None:
-        console.print("The rest needs the binary data sets: set FLATPC_DATA to a folder that has debd/*.npz.")
-        return
-    steps(names)
-    full_e_step(names)
-    threads(names)
-    epoch(names)
+        console.print("Left out: it needs the binary data sets; set FLATPC_DATA to a folder that has debd/*.npz.\n")
+    return folder() is not None
+
+
+def prepare_machine() -> None:
+    torch.set_num_threads(1)
+
+
+PIECES: dict[str, Callable[..., Numbers | None]] = {
+    "start_up": start_up,
+    "irregular": irregular,
+    "dense_work": dense_work,
+    "unsettled": unsettled,
+    "steps": steps,
+    "full_e_step": full_e_step,
+    "threads": threads,
+}
+BY_DATA = ("steps", "full_e_step", "threads")
+"""Pieces that take names of data sets."""

@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 import flatpc as fp
-from benchmarks.binary_data import folder, train_rows
+from benchmarks.binary_data import train_rows
 from benchmarks.clock import best, sgemm_rate
-from benchmarks.engine import BATCH, LATENTS, prepare, quadratic
+from benchmarks.engine import BATCH, LATENTS, Numbers, has_data, prepare, quadratic
 from flatpc.engine._kernels import items
 from flatpc.engine._kernels.adjoints import FUSED, deal_with_weights, pull, push
 from flatpc.engine._kernels.collect import add_statistics
@@ -157,13 +157,15 @@ def _copy_rate() -> float:
     return 2 * a.nbytes / best(lambda: np.copyto(b, a), clock=time.thread_time)[0]
 
 
-def main(names: tuple[str, ...] = NAMES) -> None:
-    if folder() is None:
-        console.print("The profile needs the binary data sets: set FLATPC_DATA to a folder that has debd/*.npz.")
-        return
+def phases(names: tuple[str, ...] = NAMES) -> Numbers | None:
+    """Where the milliseconds of one EM step go, by data set."""
+    if not has_data():
+        return None
     rate, bandwidth, tick = sgemm_rate(), _copy_rate(), _seconds_per_tick()
     table = Table(title=f"Milliseconds of one EM step, batch {BATCH}, one thread", title_justify="left")
-    for column in ("data", "MB of weights", "step", "planning", *UP, *DOWN, "sgemm", "memory"):
+    found = {}
+    parts = ("step", "planning", *UP, *DOWN, "sgemm", "memory")
+    for column in ("data", "MB of weights", *parts):
         table.add_column(column, justify="right")
     for name in names:
         X = train_rows(name)
@@ -182,6 +184,12 @@ def main(names: tuple[str, ...] = NAMES) -> None:
         products = 6.0 * float((plan.batch.at[dense, ROWS] * steps[dense, WIDTH] * below).sum()) / rate
         streamed = 3.0 * evaluator.weights.nbytes / bandwidth
         times = [step, planning, *(tick * up), *(tick * down), products, streamed]
+        found[name] = {part: 1e3 * t for part, t in zip(parts, times, strict=True)}
         table.add_row(name, f"{evaluator.weights.nbytes / 1e6:.1f}", *(f"{1e3 * t:.2f}" for t in times))
     console.print(table)
     console.print(f"sgemm: {rate / 1e9:.0f} gigaflops; memory: {bandwidth / 1e9:.0f} GB/s\n")
+    return {"ms": found, "gigaflops": rate / 1e9, "GB/s": bandwidth / 1e9}
+
+
+PIECES = {"phases": phases}
+BY_DATA = ("phases",)

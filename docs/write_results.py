@@ -1,20 +1,39 @@
-"""Write the tables of `results.md` from the committed results: `python docs/write_results.py`."""
+"""Write the tables of README and docs from the committed runs in `results` and times in `benchmarks/results.json`.
 
+`python docs/write_results.py`. Files of this folder whose names end in `-summary.md` or `-table.md` are written as a whole; in
+other pages what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is.
+"""
+
+import json
+import math
+import re
 from pathlib import Path
+from typing import Any
 
-from flatpc._writing import replace_file
-from flatpc.experiments import full_data, never_lose_table
+from flatpc.circuit.files import replace_file
+from flatpc.experiments import figures, full_data, never_lose_table
+from flatpc.experiments.comparison import Comparison
+from flatpc.experiments.cost import table_cost
+from flatpc.experiments.figures import ablation
 from flatpc.experiments.questions import answers
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
 from flatpc.experiments.summary import summary
+from flatpc.experiments.text_tables import markdown
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
+TIMES = HERE.parent / "benchmarks" / "results.json"
+STEP = "one EM step of a hidden Chow-Liu tree, 100 latents, 200 rows, one thread: times as fast as a dense step"
+THREADS = "the same step: two threads against one, data sets of 100 variables and more"
+IRREGULAR = "an irregular circuit of {} scalar nodes, 1, 16 and 200 rows: times as fast as a NumPy interpreter"
+NOT_MEASURED = "not measured; `make bench` does"
+SHOWN = ("kdd", "nltcs", "tmovie", "baudio", "bnetflix", "dna")
+"""Data sets that the README names, from the most to share to the least."""
 
 
 def texts() -> dict[str, str]:
-    """What the files should hold."""
+    """What the files of this folder should hold."""
     cells = never_lose_table.standings(Results(RESULTS, "never-lose").all().values())
     return {
         "results-summary.md": summary(compare(RESULTS), answers(RESULTS), cells),
@@ -23,7 +42,200 @@ def texts() -> dict[str, str]:
     }
 
 
+def blocks() -> dict[str, dict[str, str]]:
+    """Page, from the project's folder -> name of a block -> what it should hold."""
+    return {
+        "README.md": {"measured": measured()},
+        "docs/engine.md": {"phases": phases(), "bounds": bounds()},
+        "docs/learning.md": {"steps": steps_of_regularisers()},
+    }
+
+
+def filled(page: str, wanted: dict[str, str]) -> str:
+    """The page with these blocks in it."""
+    text = (HERE.parent / page).read_text()
+    for name, content in wanted.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if begin not in text or end not in text:
+            raise SystemExit(f"{page} has no block {name}: add {begin} and {end}.")
+        text = re.sub(f"({re.escape(begin)}).*?({re.escape(end)})", lambda m, c=content: f"{m[1]}\n{c}\n{m[2]}", text, flags=re.S)
+    return text
+
+
+# ---- the README's table --------------------------------------------------------------------------------------------------
+
+
+def measured() -> str:
+    """What was measured, with the command that prints it."""
+    table2 = compare(RESULTS)["table2"]
+    engine, curvature = "`python -m benchmarks engine`", "`python -m benchmarks curvature`"
+    rows = [
+        [
+            STEP,
+            _steps(),
+            engine,
+        ],
+        [THREADS, _threads(), engine],
+        [
+            IRREGULAR.format(_nodes()),
+            _irregular(),
+            engine,
+        ],
+        ["exact trace of the Hessian, in units of the pass that computes flows row by row", _trace(), curvature],
+        ["top 15 eigenvalues of the Hessian of a hidden Chow-Liu tree, one thread", _spectrum(), curvature],
+        ["a regularised Adam step, in units of a plain one", _regularised(), "`python -m benchmarks learning`"],
+        [
+            "the paper's second table: 20 data sets, 5 fractions, 5 trials, every value of μ, 100 epochs",
+            _cost(next((c for c in table2 if c.protocol == "text" and c), table2[0])),
+            "`flatpc reproduce table2`, then `flatpc report results`",
+        ],
+        ["5% of dna, validation NLL after 100 epochs, mean of three trials", _ablation(), "`flatpc reproduce figure-ablation`"],
+        [
+            "`fp.learning.choose`, a minute on one core, against the best of a factorised model, a Chow-Liu tree and the paper's "
+            "two models: 20 binary data sets, 5 fractions of their rows",
+            _never_lose(),
+            "`flatpc reproduce never-lose`",
+        ],
+        [
+            "the same with all rows, two minutes on two cores each: mean test log-likelihood over the 20 data sets",
+            _full_data(),
+            "`flatpc reproduce full-data`",
+        ],
+    ]
+    return markdown(["what", "measured", "command"], rows, texts=None)
+
+
+def _times() -> dict[str, Any]:
+    if not TIMES.is_file():
+        return {}
+    return {name: piece["numbers"] for name, piece in json.loads(TIMES.read_text())["pieces"].items()}
+
+
+def _steps() -> str:
+    found = _times().get("engine.steps", {}).get("times as fast")
+    if not found:
+        return NOT_MEASURED
+    mean = math.exp(sum(map(math.log, found.values())) / len(found))
+    named = ", ".join(f"{name} {found[name]:.1f}" for name in SHOWN if name in found)
+    return f"{named}; geometric mean over {len(found)} data sets {mean:.1f}"
+
+
+def _threads() -> str:
+    found = _times().get("engine.threads", {}).get("times as fast")
+    return _range(found.values()) if found else NOT_MEASURED
+
+
+def _nodes() -> str:
+    found = _times().get("engine.irregular")
+    return f"{found['nodes']:,}" if found else "many"
+
+
+def _irregular() -> str:
+    found = _times().get("engine.irregular")
+    return ", ".join(f"{ratio:.0f}" for ratio in found["times as fast"].values()) if found else NOT_MEASURED
+
+
+def _trace() -> str:
+    found = _times().get("curvature.against_passes")
+    return _range(of["trace"] for of in found.values()) if found else NOT_MEASURED
+
+
+def _spectrum() -> str:
+    found = _times().get("curvature.spectrum")
+    return f"{found['seconds']:.1f} s for {found['weights']:,} weights and {found['rows']:,} rows" if found else NOT_MEASURED
+
+
+def _regularised() -> str:
+    found = _times().get("learning.regularised_steps")
+    return _range(found["times a plain step"].values()) if found else NOT_MEASURED
+
+
+def _range(values: Any) -> str:
+    found = list(values)
+    return f"{min(found):.2f} to {max(found):.2f}"
+
+
+def _cost(comparison: Comparison) -> str:
+    cost = table_cost(comparison)
+    if cost is None:
+        return "not run"
+    return (
+        f"{cost.hours / 2:.1f} hours on two cores, by the times of the {cost.ran:,} runs that have been made of {cost.whole:,} "
+        f"({cost.spent:.1f} core-hours)"
+    )
+
+
+def _ablation() -> str:
+    found = figures.load("figure-ablation", RESULTS)
+    if not found:
+        return "not run"
+    data = ablation.summary(found)
+    at = dict(zip(data["mu"], data["valid"], strict=True))
+    best = min((mu for mu in at if mu), key=lambda mu: at[mu])
+    early = data["best_valid"][0]
+    return f"plain {at[0.0]:.2f}, plain stopped early {early:.2f}, μ = {best:g} **{at[best]:.2f}**, μ = 1 {at[1.0]:.2f}"
+
+
+def _never_lose() -> str:
+    won, decided = never_lose_table.count(never_lose_table.standings(Results(RESULTS, "never-lose").all().values()))
+    return f"better test NLL in {won} of {decided} cells" if decided else "not run"
+
+
+def _full_data() -> str:
+    found = full_data.entries(Results(RESULTS, "full-data").all().values())
+    if not found:
+        return "not run"
+    ours, best = full_data.means(found)
+    said = f"**{ours:.2f}**; the best of one tractable learner, of the results that we could read, is {best:.2f}"
+    return said.replace("-", "−")
+
+
+# ---- tables of other pages -----------------------------------------------------------------------------------------------
+
+
+def phases() -> str:
+    """Where the milliseconds of one EM step go."""
+    found = _times().get("profile.phases")
+    if not found:
+        return f"({NOT_MEASURED})"
+    parts = list(next(iter(found["ms"].values())))
+    shown = ("nltcs", "kdd", "plants", "bnetflix", "msweb")
+    rows = [[name, *(f"{found['ms'][name][part]:.2f}" for part in parts)] for name in shown if name in found["ms"]]
+    machine = f"On one core with {found['gigaflops']:.0f} gigaflops and {found['GB/s']:.0f} GB/s:"
+    return f"{machine}\n\n{markdown(['data', *parts], rows)}"
+
+
+def bounds() -> str:
+    """Irregular circuits and two threads."""
+    lines = [f"- {IRREGULAR.format(_nodes())}: {_irregular()}", f"- {THREADS}: {_threads()}"]
+    found = _times().get("engine.threads")
+    if found:
+        lines.append(
+            f"- two matrix products at once, each on its thread, against one after the other: {found['two products']:.2f}"
+        )
+        lines.append(f"- the same of two copies of arrays: {found['two copies']:.2f}")
+    return "\n".join(lines)
+
+
+def steps_of_regularisers() -> str:
+    """The time of a step over that of a plain one."""
+    found = _times().get("rivals.steps", {}).get("times a plain step")
+    if not found:
+        return f"({NOT_MEASURED})"
+    rows = [
+        [method, f"`{name}`", f"{ratio:.2f}"] for method, of in found.items() for name, ratio in of.items() if name != "plain"
+    ]
+    return markdown(["learnt by", "regulariser", "times a plain step"], rows, texts=2)
+
+
+def main() -> None:
+    """Write all that has changed."""
+    wanted = {f"docs/{name}": text for name, text in texts().items()}
+    wanted |= {page: filled(page, content) for page, content in blocks().items()}
+    for page, text in wanted.items():
+        replace_file(HERE.parent / page, text.encode())
+        print(page)
+
+
 if __name__ == "__main__":
-    for name, text in texts().items():
-        replace_file(HERE / name, text.encode())
-        print(f"docs/{name}")
+    main()

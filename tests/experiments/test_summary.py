@@ -2,13 +2,17 @@
 
 import math
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flatpc.data import DEBD
 from flatpc.experiments import full_data, never_lose_table
+from flatpc.experiments.cells import Cell, Result
 from flatpc.experiments.claims import CLAIMS
+from flatpc.experiments.comparison import Comparison
+from flatpc.experiments.cost import table_cost
 from flatpc.experiments.never_lose import CONTENDERS
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
@@ -43,9 +47,12 @@ def test_the_sharpness_of_table_2_with_all_rows_is_undecided(found):
 
 
 def test_the_docs_have_the_results(found):
-    expected = runpy.run_path(str(PROJECT / "docs" / "write_results.py"))["texts"]()
+    written = runpy.run_path(str(PROJECT / "docs" / "write_results.py"))
+    expected = written["texts"]()
     for name, text in expected.items():
         assert (PROJECT / "docs" / name).read_text() == text, "run: python docs/write_results.py"
+    for page, blocks in written["blocks"]().items():
+        assert (PROJECT / page).read_text() == written["filled"](page, blocks), "run: python docs/write_results.py"
     assert all(claim.text in expected["results-summary.md"] for claim in CLAIMS)
 
 
@@ -107,3 +114,18 @@ def test_with_all_rows_the_default_is_better_than_what_was_published():
     best = max(sum(entry.others[i] for entry in found) / len(found) for i in range(3))
     assert best == pytest.approx(-53.58, abs=0.005)
     assert ours > best
+
+
+def test_what_a_whole_table_takes():
+    """Two trials of two models of one data set at 1%: the rest by these, and with more rows in proportion."""
+    table = replace(TABLES["table1"], datasets=("spiral",))
+    runs = [
+        Result(Cell("table1", "spiral", 0.01, trial, method, "text"), f"{trial}{method}", "0", seconds, {"valid_nll": 1.0})
+        for trial in (0, 1)
+        for method, seconds in (("plain", 36.0), ("mu=0.1", 108.0))
+    ]
+    cost = table_cost(Comparison(table, runs))
+    assert (cost.ran, cost.whole, cost.spent) == (4, 5 * 5 * 2, pytest.approx(0.08))
+    usual = 0.02  # hours of a run at 1%
+    assert cost.hours == pytest.approx(0.08 + 6 * usual + 10 * usual * (5 + 10 + 50 + 100))
+    assert table_cost(Comparison(table, [])) is None

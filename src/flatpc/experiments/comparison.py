@@ -80,6 +80,8 @@ class Comparison:
     def __init__(self, table: Table, results: Iterable[Result], protocol: str = "text") -> None:
         self.table, self.protocol = table, protocol
         self.trials: dict[tuple[str, float], dict[int, Trial]] = {}
+        self.times: dict[tuple[str, float], dict[int, dict[str, float]]] = {}
+        """Data set and fraction -> trial -> method -> seconds."""
         self.seconds, self.n_runs, self.n_failed = 0.0, 0, 0
         for result in results:
             cell = result.cell
@@ -89,6 +91,7 @@ class Comparison:
                 self.n_failed += 1
                 continue
             self.trials.setdefault((cell.dataset, cell.fraction), {}).setdefault(cell.trial, {})[cell.method] = result.metrics
+            self.times.setdefault((cell.dataset, cell.fraction), {}).setdefault(cell.trial, {})[cell.method] = result.seconds
             self.seconds += result.seconds
             self.n_runs += 1
         ran = {method for trials in self.trials.values() for trial in trials.values() for method in trial}
