@@ -200,10 +200,13 @@ def _by_pairs(circuit: Circuit, rows: Array, engine: str, progress: bool) -> Arr
     # 1/F_q is a limit where a flow is zero; such rows go column by column.
     plain = possible & (flows > 0).all(axis=1)
     out = np.zeros((layout.size, layout.size))
-    for value, flow in zip(values[plain], flows[plain], strict=True):
-        g = np.where(layout.exists, np.exp(value[pairs.child] - value[pairs.parent]) * flow[pairs.parent], 0.0)
-        product = np.outer(g, g)
-        out += np.where(pairs.together, 1 / flow[pairs.meet], 0.0) * product - product
+    with np.errstate(over="ignore", invalid="ignore"):
+        for value, flow in zip(values[plain], flows[plain], strict=True):
+            g = np.where(layout.exists, np.exp(value[pairs.child] - value[pairs.parent]) * flow[pairs.parent], 0.0)
+            product = np.outer(g, g)
+            out += np.where(pairs.together, 1 / flow[pairs.meet], 0.0) * product - product
+    if not np.isfinite(out).all():  # beyond float64's range, at least on the way
+        return _by_columns(circuit, rows, "weights", False, engine, progress)
     if (possible & ~plain).any():
         out += _by_columns(circuit, rows[possible & ~plain], "weights", False, engine, progress)
     return out

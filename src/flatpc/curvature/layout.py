@@ -13,12 +13,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input, Mixture, Sum
+from flatpc.curvature.wide import Wide
 from flatpc.errors import OptionError, TiedParametersError
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
@@ -78,7 +79,11 @@ class Layout:
     @cached_property
     def values(self) -> Array:
         """The circuit's parameters as a vector."""
-        return self.vector({i: table_of(self.circuit, i) for i in self.shapes})
+        return self.vector(self.tables(self.circuit.parameters))
+
+    def tables(self, parameters: Mapping[int, Any]) -> dict[int, Array]:
+        """Parameters, as a circuit has them, as arrays by node."""
+        return {i: table_of(self.circuit, i, parameters[i]) for i in self.shapes}
 
     @cached_property
     def exists(self) -> NDArray[np.bool_]:
@@ -96,10 +101,29 @@ class Layout:
     def _row_starts(self) -> Ints:
         return np.flatnonzero(np.diff(self.row, prepend=-1))
 
-    def row_sums(self, vector: Array) -> Array:
+    @overload
+    def row_sums(self, vector: Array) -> Array: ...
+
+    @overload
+    def row_sums(self, vector: Wide) -> Wide: ...
+
+    def row_sums(self, vector: Array | Wide) -> Array | Wide:
         """`[..., P]`: for each entry the sum over its unit's entries."""
-        sums: Array = np.add.reduceat(vector, self._row_starts, axis=-1)
+        starts = self._row_starts
+        sums = vector.sum_of_segments(starts) if isinstance(vector, Wide) else np.add.reduceat(vector, starts, axis=-1)
         return sums[..., self.row]
+
+    @overload
+    def existing(self, vector: Array) -> Array: ...
+
+    @overload
+    def existing(self, vector: Wide) -> Wide: ...
+
+    def existing(self, vector: Array | Wide) -> Array | Wide:
+        """`[..., P]`: 0 in place of entries that a mask removes."""
+        if isinstance(vector, Wide):
+            return vector * self.exists.astype(np.float64)
+        return np.where(self.exists, vector, 0.0)
 
     @cached_property
     def edges(self) -> Array:
@@ -122,9 +146,9 @@ class Layout:
             )
 
 
-def table_of(circuit: Circuit, i: int) -> Array:
-    """A node's parameters as one array whose rows lie on the simplex."""
-    node, parameters = circuit.nodes[i], circuit.parameters[i]
+def table_of(circuit: Circuit, i: int, parameters: Any) -> Array:
+    """A node's parameters, as a circuit has them, as one array whose rows lie on the simplex."""
+    node = circuit.nodes[i]
     if isinstance(node, Input):
         assert isinstance(parameters, dict)
         assert isinstance(node.family, Bernoulli | Categorical)

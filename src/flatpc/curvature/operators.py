@@ -17,10 +17,13 @@ from scipy.sparse.linalg import LinearOperator
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_passes import WidePasses
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
+    from flatpc.curvature.passes import HardRows
 
 Array = NDArray[np.float64]
 Count = Callable[[int], None]
@@ -83,7 +86,26 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def gradient(self) -> Array:
         """`[P]`: the gradient of Σ log p(x) in the weights, whatever the space."""
-        return np.asarray(self._source.gradient())
+        return self._gradient(None)
+
+    @cached_property
+    def _flows(self) -> Array:
+        """`[P]`: the gradient times the weights."""
+        return self._gradient(self.layout.values)
+
+    def _gradient(self, scale: Array | None) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: Array = self._source.gradient(scale)
+        if np.isfinite(found).all():
+            return found
+        passes, rows, counts = self._wide
+        wide = passes.gradient(rows, counts)
+        return (wide if scale is None else wide * scale).to_float()
+
+    @property
+    def _scale(self) -> Array | None:
+        """What vectors are multiplied by before and after the Hessian in the weights is."""
+        return self.layout.values if self.space == "logits" else None
 
     def _matvec(self, vector: Any) -> Array:
         return np.ravel(self._products(np.asarray(vector, np.float64).reshape(1, -1)))
@@ -94,26 +116,52 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
 
     def _products(self, vectors: Array) -> Array:
         """Of vectors `[D, P]`."""
-        values = self.layout.values
-        return spaces.product_in(self.space, self.layout, values, lambda: self.gradient, self._in_weights, vectors)
+        if not np.isfinite(vectors).all():
+            bad = vectors[~np.isfinite(vectors)][0]
+            raise OptionError(f"The Hessian can't be multiplied by a vector that holds {bad}; give finite numbers.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = spaces.product_in(
+                self.space, self.layout, self.layout.values, lambda: self._flows, self._in_weights, vectors
+            )
+        out_of_range = ~np.isfinite(found).all(axis=1)
+        if out_of_range.any():
+            found[out_of_range] = self._in_wide(Wide.of(vectors[out_of_range])).to_float()
+        return found
 
     def _in_weights(self, vectors: Array) -> Array:
-        return np.asarray(self._source.products(vectors, self._count))
+        return np.asarray(self._source.products(vectors, self._scale, self._count))
+
+    @cached_property
+    def _wide(self) -> tuple[WidePasses, Array, Array]:
+        """Passes without float64's limits, distinct rows, and how often each is there."""
+        return WidePasses(self.layout), *np.unique(self._source.rows, axis=0, return_counts=True)
+
+    def _in_wide(self, vectors: Wide) -> Wide:
+        passes, rows, counts = self._wide
+        theta = passes.theta
+
+        def product(vectors: Wide) -> Wide:
+            if self.space != "logits":
+                return passes.products(rows, vectors, counts)
+            return theta * passes.products(rows, theta * vectors, counts)
+
+        return spaces.product_in(
+            self.space, self.layout, theta, lambda: theta * passes.gradient(rows, counts), product, vectors
+        )
 
     def matrix(self) -> Array:
-        """`[P, P]`: the Hessian itself, symmetric to the last bit.
+        """`[P, P]`: the Hessian itself, symmetric to the last bit; infinite where float64 can't hold it.
 
         Its columns are products with unit vectors, several at a time, and of each column only the part from its own node on is
         computed; a space other than the weights is changed to at the end.
         """
-        with self.bar("Columns of the Hessian", self.shape[0]):
-            H = self._source.matrix(self._count)
-        if self.space != "weights":
-            layout, values = self.layout, self.layout.values
-            # What the change of space makes of H times unit vectors is what it makes of H, from one side.
-            one_side = spaces.gradient_in(self.space, layout, values, H).T
-            H = spaces.product_in(self.space, layout, values, lambda: self.gradient, lambda _: one_side, np.eye(len(H)))
-        return np.asarray((H + H.T) / 2)
+        with self.bar("Columns of the Hessian", self.shape[0]), np.errstate(over="ignore", invalid="ignore"):
+            H = self._source.matrix(self._scale, self._count)
+            H = spaces.matrix_in(self.space, self.layout, self.layout.values, lambda: self._flows, H)
+        if np.isfinite(H).all():
+            return np.asarray(H / 2 + H.T / 2)
+        wide = self._in_wide(Wide.of(np.eye(len(H))))
+        return ((wide + wide.swapaxes(0, 1)) * 0.5).to_float()
 
     def _count(self, n: int) -> None:
         for _ in range(n if self._bar is not None else 0):
@@ -140,13 +188,17 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
 
 
 class _Native:
-    """Products on the numba engine; values and adjoints are kept if all rows fit into one block."""
+    """Products on the numba engine; values and adjoints are kept if all rows fit into one block.
+
+    `scale [P]`, if there is one, multiplies vectors before and after the Hessian does. Unsettled rows are added in wide numbers.
+    """
 
     def __init__(self, layout: Layout, rows: Array) -> None:
         from flatpc.curvature.passes import Passes
         from flatpc.engine.evaluator import Evaluator
         from flatpc.engine.evidence import Evidence
 
+        self.rows = rows
         self._passes = Passes(Evaluator(layout.circuit, "float64"), layout.include_inputs, leaves=False)
         self._evidence = Evidence(self._passes.program, rows)
         self._kept: Any = None
@@ -162,34 +214,61 @@ class _Native:
             yield block
         self._kept = last if n == 1 else None
 
-    def gradient(self) -> Array:
-        return np.asarray(sum(self._passes.gradient(block) for block in self._blocks()))
+    def gradient(self, scale: Array | None) -> Array:
+        from flatpc.curvature.passes import HardRows
 
-    def products(self, vectors: Array, count: Count) -> Array:
-        out = np.zeros(vectors.shape)
+        out, hard = np.zeros(self._passes.layout.size), HardRows()
+        for block in self._blocks():
+            out += self._passes.gradient(block)
+            hard.add(block)
+        return self._complete(out, hard, scale, lambda wide, X, counts: wide.gradient(X, counts))
+
+    def products(self, vectors: Array, scale: Array | None, count: Count) -> Array:
+        from flatpc.curvature.passes import HardRows
+
+        scaled = vectors if scale is None else vectors * scale
+        out, hard = np.zeros(vectors.shape), HardRows()
         for b, block in enumerate(self._blocks()):
+            hard.add(block)
             n = self._passes.directions_at_once(block)
             for start in range(0, len(vectors), n):
                 some = slice(start, start + n)
-                out[some] += self._passes.products(block, vectors[some])
+                out[some] += self._passes.products(block, scaled[some])
                 if b == 0:
                     count(len(vectors[some]))
-        return out
+        return self._complete(out, hard, scale, lambda wide, X, counts: wide.products(X, _scaled(vectors, scale), counts))
 
-    def matrix(self, count: Count) -> Array:
+    def matrix(self, scale: Array | None, count: Count) -> Array:
+        from flatpc.curvature.passes import HardRows
+
         layout = self._passes.layout
-        out = np.zeros((layout.size, layout.size))
+        out, hard = np.zeros((layout.size, layout.size)), HardRows()
         for b, block in enumerate(self._blocks()):
+            hard.add(block)
             n = self._passes.directions_at_once(block)
             for start in range(0, layout.size, n):
                 unit = np.eye(min(n, layout.size - start), layout.size, start)
                 first = int(layout.starts[np.searchsorted(layout.starts, start, "right") - 1])
-                found = self._passes.products(block, unit, first)[:, first:]
+                found = self._passes.products(block, unit if scale is None else unit * scale, first)[:, first:]
                 out[start : start + n, first:] += found
                 if b == 0:
                     count(len(unit))
+        identity = np.eye(layout.size)
+        out = self._complete(out, hard, scale, lambda wide, X, counts: wide.products(X, _scaled(identity, scale), counts))
         # Row i has entries from its own node's first parameter on: all of the upper triangle.
         return np.triu(out) + np.triu(out, 1).T
+
+    def _complete(self, found: Array, hard: HardRows, scale: Array | None, ask: Callable[..., Wide]) -> Array:
+        """Scale what the settled rows gave, and add what the others do."""
+        found = found if scale is None else found * scale
+        if not hard:
+            return found
+        more = ask(self._passes.wide(), hard.X, hard.counts)
+        return np.asarray(found + (more if scale is None else more * scale).to_float())
+
+
+def _scaled(vectors: Array, scale: Array | None) -> Wide:
+    return Wide.of(vectors) if scale is None else Wide.of(vectors) * scale
 
 
 class _Autograd:
@@ -198,17 +277,18 @@ class _Autograd:
     def __init__(self, layout: Layout, rows: Array) -> None:
         from flatpc.curvature.autograd import Autograd
 
-        self._autograd, self._rows = Autograd(layout), rows
+        self._autograd, self.rows = Autograd(layout), rows
 
-    def gradient(self) -> Array:
-        return self._autograd.gradient(self._rows)
+    def gradient(self, scale: Array | None) -> Array:
+        found = self._autograd.gradient(self.rows)
+        return found if scale is None else found * scale
 
-    def products(self, vectors: Array, count: Count) -> Array:
+    def products(self, vectors: Array, scale: Array | None, count: Count) -> Array:
         out = np.empty(vectors.shape)
         for d, vector in enumerate(vectors):
-            out[d] = self._autograd.product(self._rows, vector)
+            out[d] = self._autograd.product(self.rows, vector if scale is None else vector * scale)
             count(1)
-        return out
+        return out if scale is None else out * scale
 
-    def matrix(self, count: Count) -> Array:
-        return self.products(np.eye(self._autograd.layout.size), count)
+    def matrix(self, scale: Array | None, count: Count) -> Array:
+        return self.products(np.eye(self._autograd.layout.size), scale, count)

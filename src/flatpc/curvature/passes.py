@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from flatpc.curvature._kernels import gather, own, passes, squares
 from flatpc.curvature._kernels.rows import COUNTED, MOVED, complete_marks
 from flatpc.curvature.layout import FlatIndex, Layout
+from flatpc.curvature.spaces import gradient_in
+from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns
 from flatpc.engine._kernels.threads import run
 
 if TYPE_CHECKING:
-    from flatpc.curvature.autograd import Autograd
     from flatpc.engine.evaluator import Evaluator
     from flatpc.engine.evidence import Evidence, Plan
 
@@ -46,7 +47,7 @@ class Block:
     asked: Array
     """How often each distinct row counts."""
     count: Array
-    """The same, but 0 for rows that are impossible or left to autograd."""
+    """The same, but 0 for rows that are impossible or unsettled."""
     flow: Array
     """What enters at the root: `count` if shared, and otherwise 1 where `count` is not 0."""
     ptr: Ints
@@ -55,9 +56,32 @@ class Block:
     where: Ints
     """For each row asked for, which of the block's distinct rows it is."""
     unsettled: NDArray[np.bool_]
-    """Distinct rows that the linear domain can't hold."""
+    """Distinct rows that the linear domain can't hold; they are left to `WidePasses`."""
     X: Array
     """The distinct rows themselves."""
+
+
+class HardRows:
+    """Rows of several blocks that are left to `WidePasses`."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Array, Array]] = []
+
+    def add(self, block: Block) -> None:
+        if block.unsettled.any():
+            self._parts.append((block.X[block.unsettled], block.asked[block.unsettled]))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    @property
+    def X(self) -> Array:
+        return np.concatenate([X for X, _ in self._parts])
+
+    @property
+    def counts(self) -> Array:
+        """How often each counts."""
+        return np.concatenate([counts for _, counts in self._parts])
 
 
 class Passes:
@@ -101,14 +125,11 @@ class Passes:
         """The parameters that the evaluator has now, which are those of its circuit only until it is trained."""
         return np.ravel(self._index.collect(self.evaluator.weights[None], self.evaluator.inputs[None]))
 
-    def autograd(self) -> Autograd:
-        """Derivatives by torch, for rows that the linear domain can't hold, at the parameters that the evaluator has now."""
-        from flatpc.curvature.autograd import Autograd
-
-        weights = packing.unpack_weights(self.circuit, self.program, self.evaluator.weights)
-        now: dict[int, Any] = {i: w / w.sum(axis=1, keepdims=True) for i, w in weights.items()}
+    def wide(self) -> WidePasses:
+        """The same derivatives for rows that float64 is too narrow for, at the parameters that the evaluator has now."""
+        now: dict[int, Any] = dict(packing.unpack_weights(self.circuit, self.program, self.evaluator.weights))
         now.update(packing.unpack_inputs(self.circuit, self.program, self.evaluator.inputs))
-        return Autograd(Layout(self.circuit.with_parameters(now), self.include_inputs))
+        return WidePasses(self.layout, now)
 
     # ---- blocks ---------------------------------------------------------------------------------------------------
 
@@ -203,9 +224,8 @@ class Passes:
     # ---- results in the order of the layout -------------------------------------------------------------------------
 
     def gradient(self, block: Block) -> Array:
-        """Σ ∂ log p / ∂θ over a shared block."""
-        found = self._gathered(block, gather.FIRST, own.SHARED_DIRECTION, self._marks)
-        return np.ravel(self._complete(block, found, None))
+        """Σ ∂ log p / ∂θ over the settled rows of a shared block."""
+        return np.ravel(self._gathered(block, gather.FIRST, own.SHARED_DIRECTION, self._marks))
 
     def directions_at_once(self, block: Block) -> int:
         """How many directions `products` takes within the evaluator's memory."""
@@ -216,7 +236,9 @@ class Passes:
         return int(max(1, min(MOST_DIRECTIONS, left // each)))
 
     def products(self, block: Block, directions: Array, first: int = 0) -> Array:
-        """`[D, P]`: H·v over a shared block for each of `directions [D, P]`; right from entry `first` on, if not all is wanted.
+        """`[D, P]`: H·v over the settled rows of a shared block for each of `directions [D, P]`.
+
+        Right from entry `first` on, if not all is wanted; infinite or NaN where numbers left float64's range.
 
         One pass up and one down for all of them. Steps that no direction moves, and those below which nothing is wanted, are
         left out, so that columns of the Hessian cost less than products with vectors that have no zeros.
@@ -227,20 +249,7 @@ class Passes:
         marks = self._mark(np.append(moves, False)[self._owner], np.append(starts[1:] > first, False)[self._owner])
         dW, dT = self._index.spread(directions, self.evaluator.dtype)
         self._move(block, dW, dT, own.SHARED_DIRECTION, marks)
-        found = self._gathered(block, gather.SECOND, own.SHARED_DIRECTION, marks, len(directions))
-        return self._complete(block, found, directions)
-
-    def _complete(self, block: Block, found: Array, directions: Array | None) -> Array:
-        """Add, by autograd, what the linear domain can't hold; if numbers left its range altogether, do all rows so."""
-        finite = np.asarray(np.isfinite(found).all(axis=1))
-        if finite.all() and not block.unsettled.any():
-            return found
-        autograd = self.autograd()
-        for d, row in enumerate(found):
-            left = block.unsettled if finite[d] else np.ones_like(block.unsettled)
-            more = autograd.product(block.X[left], None if directions is None else directions[d], block.asked[left])
-            found[d] = row + more if finite[d] else more
-        return found
+        return self._gathered(block, gather.SECOND, own.SHARED_DIRECTION, marks, len(directions))
 
     def squares(self, block: Block, space: str) -> Array:
         """`[steps, distinct rows]`: what each step contributes to the negated trace at each row; unshared block."""
@@ -258,17 +267,15 @@ class Passes:
         return np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
 
     def penalty(self, block: Block, space: str) -> tuple[float, Array]:
-        """Σ of the negated trace over an unshared block, and ∂/∂θ of it: each row's Hessian times a direction of its own."""
-        value = float(self.squares(block, space).sum(axis=0) @ block.count)
-        self._move_by_row(block, space)
-        gradient = self._gathered(block, gather.SECOND, CODES[space], self._marks)[0]
-        left = block.unsettled
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return self.autograd().penalty(block.X, space, block.asked)[:2]
-        if left.any():
-            more, more_gradient, _ = self.autograd().penalty(block.X[left], space, block.asked[left])
-            return value + more, gradient + more_gradient
-        return value, gradient
+        """Σ of the negated trace over the settled rows of an unshared block, and its gradient in the coordinates of the space.
+
+        Each row's Hessian is multiplied by a direction of its own.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(self.squares(block, space).sum(axis=0) @ block.count)
+            self._move_by_row(block, space)
+            gradient = self._gathered(block, gather.SECOND, CODES[space], self._marks)[0]
+            return value, gradient_in(space, self.layout, self.values, gradient)
 
     # ---- results as the evaluator packs parameters, for training --------------------------------------------------------
 

@@ -84,9 +84,19 @@ def penalty_of_rows(
     count rows more or less than once. Parameters must not be tied: `passes.layout.refuse_ties("trace")`.
     """
     check_space(space, PENALTY_SPACES)
-    value, gradient = 0.0, np.zeros(passes.layout.size)
+    from flatpc.curvature.passes import HardRows
+
+    value, gradient, hard = 0.0, np.zeros(passes.layout.size), HardRows()
     for block in passes.blocks(evidence, rows, row_weights, shared=False):
         more, more_gradient = passes.penalty(block, space)
         value += more
         gradient += more_gradient
-    return value, gradient_in(space, passes.layout, passes.values, gradient)
+        hard.add(block)
+    in_range = np.isfinite(value) and np.isfinite(gradient).all()
+    if in_range and not hard:
+        return value, gradient
+    wide = passes.wide()
+    X, counts = (hard.X, hard.counts) if in_range else (evidence.X[rows], row_weights)
+    more_wide, gradient_wide, _ = wide.penalty(X, space, counts)
+    found, found_gradient = float(more_wide.to_float()), gradient_in(space, passes.layout, wide.theta, gradient_wide).to_float()
+    return (value + found, gradient + found_gradient) if in_range else (found, found_gradient)

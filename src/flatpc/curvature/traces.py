@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
+from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space
-from flatpc.curvature.spaces import project
 from flatpc.queries.tables import give_back
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def breakdown(
     rows = read_rows(circuit, X, missing)
     by_step: Any = 0.0
     for block, found, passes in _squares(circuit, rows, space, include_inputs):
-        by_step = by_step + found @ block.asked
+        with np.errstate(over="ignore"):
+            by_step = by_step + found @ block.asked
         step_of = passes.program.step_of
     by_node = {i: float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes}
     layer = _layers(circuit)
@@ -98,15 +99,19 @@ def diagonal(
     rows = read_rows(circuit, X, missing)
     layout = Layout(circuit, include_inputs)
     layout.refuse_ties("diagonal")
-    out = np.zeros(layout.size)
+    from flatpc.curvature.passes import HardRows
+
+    out, hard = np.zeros(layout.size), HardRows()
     for block, passes in _blocks(circuit, rows, include_inputs):
-        found = passes.diagonal(block, space)
-        left = np.flatnonzero(block.unsettled) if np.isfinite(found).all() else np.arange(len(block.count))
-        if len(left):
-            found = found if len(left) < len(block.count) else np.zeros(layout.size)
-            g = passes.autograd().row_gradients(block.X[left])
-            found += block.asked[left] @ _diagonal_of(layout, g, space)
-        out += found
+        out += passes.diagonal(block, space)
+        hard.add(block)
+    in_range = np.isfinite(out).all()
+    if hard or not in_range:
+        X, counts = (hard.X, hard.counts[:, None]) if in_range else (rows, 1.0)
+        wide = passes.wide()
+        each = spaces.diagonal(space, layout, wide.theta, wide.row_gradients(X))
+        more = (each * counts).sum(0).to_float()
+        out = out + more if in_range else more
     return layout.arrays(out)
 
 
@@ -130,33 +135,12 @@ def _squares(circuit: Circuit, rows: Array, space: str, include_inputs: bool) ->
         found = passes.squares(block, space)
         left = np.flatnonzero(block.unsettled | ~np.isfinite(found).all(axis=0))
         if len(left):
-            g = passes.autograd().row_gradients(block.X[left])
-            terms = squared(layout, g, space)
+            wide = passes.wide()
+            terms = spaces.squared(space, layout, wide.theta, wide.row_gradients(block.X[left]))
             found[:, left] = 0.0
-            start = 0
-            for i, (a, b) in layout.shapes.items():
-                found[passes.program.step_of[i], left] = terms[:, start : start + a * b].sum(axis=1)
-                start += a * b
+            for i, start, end in zip(layout.shapes, layout.starts[:-1], layout.starts[1:], strict=True):
+                found[passes.program.step_of[i], left] = terms[:, start:end].sum(1).to_float()
         yield block, found, passes
-
-
-def squared(layout: Layout, g: Array, space: str) -> Array:
-    """`[N, P]`: what each parameter contributes to the negated trace, from row gradients `g [N, P]`."""
-    if space == "weights":
-        return g * g
-    if space == "simplex":
-        return project(layout, g) ** 2
-    theta = layout.values
-    d = theta * (g - layout.row_sums(theta * g))
-    return d * d + 2 * theta * d if space == "logits" else d * d
-
-
-def _diagonal_of(layout: Layout, g: Array, space: str) -> Array:
-    if space != "logits":
-        return -squared(layout, g, space)
-    theta = layout.values
-    d = theta * (g - layout.row_sums(theta * g))
-    return d * (1 - 2 * theta) - d * d
 
 
 def _layers(circuit: Circuit) -> list[int]:

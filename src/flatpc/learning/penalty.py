@@ -69,7 +69,7 @@ class Penalised:
         return np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
 
     def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
-        """Rows far outside the model, where linear arithmetic ends: flows with care, and the penalty by autograd."""
+        """Rows far outside the model, where linear arithmetic ends: flows with care, and the penalty in wider numbers."""
         if len(hard):
             log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
             out.numbers[0] += log_prob.sum()
@@ -79,9 +79,9 @@ class Penalised:
             hard = rows
             out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
         if len(hard):
-            more, vector, statistics = self.passes.autograd().penalty(evidence.X[hard], self.space)
-            out.numbers[1] += more
-            out.penalty_weights += self.passes.flat_weights(vector)
+            more, vector, statistics = self.passes.wide().penalty(evidence.X[hard], self.space)
+            out.numbers[1] += float(more.to_float())
+            out.penalty_weights += self.passes.flat_weights(vector.to_float())
             self._add_statistics(statistics, out.penalty_inputs)
 
     def _add_statistics(self, statistics: dict[int, Statistics], to: Array) -> None:
