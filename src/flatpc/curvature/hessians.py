@@ -27,7 +27,9 @@ from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.operators import operator
-from flatpc.curvature.spaces import gradient_in
+from flatpc.curvature.spaces import gradient_in, product_in
+from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import get_engine
 from flatpc.errors import OptionError
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 METHODS = ("auto", "tree", "columns")
+_LEAST_LOG_PROB = -300.0
+"""Where p times derivatives of log p is still within float64's range."""
 
 
 def hessian(
@@ -94,16 +98,34 @@ def likelihood_hessian(
     """
     check_space(space)
     rows = read_rows(circuit, np.asarray(x, np.float64)[None], missing)
+    layout = Layout(circuit, include_inputs)
     log_prob = float(get_engine().log_prob(circuit, rows)[0])
     options: Any = {"space": space, "include_inputs": include_inputs, "missing": "marginalize"}
-    H = hessian(circuit, rows, **options)
-    layout = Layout(circuit, include_inputs)
-    g = gradient_in(space, layout, layout.values, operator(circuit, rows, **options).gradient)
-    if space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters:
-        # Exact zeros where no induced tree has both edges, rather than what is left of a difference.
-        H = np.where(pairs_of(circuit).together, H, -np.outer(g, g))
-    out: Array = np.exp(log_prob) * (H + np.outer(g, g))
-    return out
+    if log_prob > _LEAST_LOG_PROB:
+        H = hessian(circuit, rows, **options)
+        g = gradient_in(space, layout, layout.values, operator(circuit, rows, **options).gradient)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters:
+                # Exact zeros where no induced tree has both edges, rather than what is left of a difference.
+                H = np.where(pairs_of(circuit).together, H, -np.outer(g, g))
+            out: Array = np.exp(log_prob) * (H + np.outer(g, g))
+        if np.isfinite(out).all():
+            return out
+    return _of_likelihood(layout, rows, space)
+
+
+def _of_likelihood(layout: Layout, row: Array, space: str) -> Array:
+    """Without dividing by p, which may be 0, and in numbers that are never out of range."""
+    passes = WidePasses(layout)
+    theta = passes.theta
+
+    def product(vectors: Wide) -> Wide:
+        if space != "logits":
+            return passes.products(row, vectors, log=False)
+        return theta * passes.products(row, theta * vectors, log=False)
+
+    flows, units = theta * passes.gradient(row, log=False), Wide.of(np.eye(layout.size))
+    return product_in(space, layout, theta, lambda: flows, product, units).to_float()
 
 
 def _by_columns(circuit: Circuit, rows: Array, space: str, include_inputs: bool, engine: str, progress: bool) -> Array:

@@ -104,8 +104,8 @@ def landscape(
         raise OptionError(f"dimensions={dimensions}; a landscape has 1 or 2.")
     if n_steps < 3 or n_steps % 2 == 0:
         raise OptionError(f"n_steps={n_steps}; choose an odd number from 3, so that the circuit itself is on the grid.")
-    if not radius > 0:
-        raise OptionError(f"radius={radius}; it must be positive.")
+    if not 0 < radius < np.inf:
+        raise OptionError(f"radius={radius}; it must be a positive number.")
     coordinates = Coordinates(Layout(circuit, include_inputs), space)
     found = find_directions(coordinates, X, dimensions, directions, seed, missing, progress)
     steps = np.linspace(-radius, radius, n_steps)

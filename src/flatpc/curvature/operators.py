@@ -120,9 +120,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
             bad = vectors[~np.isfinite(vectors)][0]
             raise OptionError(f"The Hessian can't be multiplied by a vector that holds {bad}; give finite numbers.")
         with np.errstate(over="ignore", invalid="ignore"):
-            found = spaces.product_in(
-                self.space, self.layout, self.layout.values, lambda: self._flows, self._in_weights, vectors
-            )
+            found = spaces.product_in(self.space, self.layout, self.layout.values, lambda: self._flows, self._in_weights, vectors)
         out_of_range = ~np.isfinite(found).all(axis=1)
         if out_of_range.any():
             found[out_of_range] = self._in_wide(Wide.of(vectors[out_of_range])).to_float()
@@ -134,7 +132,8 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def _wide(self) -> tuple[WidePasses, Array, Array]:
         """Passes without float64's limits, distinct rows, and how often each is there."""
-        return WidePasses(self.layout), *np.unique(self._source.rows, axis=0, return_counts=True)
+        rows, counts = np.unique(self._source.rows, axis=0, return_counts=True)
+        return WidePasses(self.layout), rows, counts.astype(np.float64)
 
     def _in_wide(self, vectors: Wide) -> Wide:
         passes, rows, counts = self._wide
@@ -145,9 +144,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
                 return passes.products(rows, vectors, counts)
             return theta * passes.products(rows, theta * vectors, counts)
 
-        return spaces.product_in(
-            self.space, self.layout, theta, lambda: theta * passes.gradient(rows, counts), product, vectors
-        )
+        return spaces.product_in(self.space, self.layout, theta, lambda: theta * passes.gradient(rows, counts), product, vectors)
 
     def matrix(self) -> Array:
         """`[P, P]`: the Hessian itself, symmetric to the last bit; infinite where float64 can't hold it.

@@ -3,8 +3,8 @@
     logits    θ = softmax(z) for every unit        ∂/∂z = J ∂/∂θ,  J v = θ (v - Σ θ v)
     simplex   directions that keep Σ θ = 1         H -> Π H Π,     Π v = v - mean of v over the unit's edges
 
-The Hessian in z has a second part, from the curvature of softmax itself. With w = v - Σ θ v, f = θ g the flow of every edge, and G = θ H θ,
-which is a difference of probabilities, however small weights are:
+The Hessian in z has a second part, from the curvature of softmax itself. With w = v - Σ θ v, f = θ g the flow of every edge, and
+G = θ H θ, which is a difference of probabilities, however small weights are:
 
     H_z v = G w - θ Σ G w  +  f w - θ (w Σ f + Σ f w)
 
@@ -42,9 +42,7 @@ def project(layout: Layout, vector: V) -> V:
     return layout.existing(inside - layout.row_sums(inside) / layout.edges)
 
 
-def product_in(
-    space: str, layout: Layout, theta: V, flows: Callable[[], V], product: Callable[[V], V], vectors: V
-) -> V:
+def product_in(space: str, layout: Layout, theta: V, flows: Callable[[], V], product: Callable[[V], V], vectors: V) -> V:
     """The space's Hessian times each vector; `product` is that in θ, in logits `v -> θ H (θ v)`, and `flows` are `θ g`."""
     if space == "weights":
         return product(vectors)

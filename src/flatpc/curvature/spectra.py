@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.errors import OptionError
@@ -81,7 +81,7 @@ def eigenvalues(
         values, vectors = values[order], vectors[:, order]
         n_products = A.n_products
         residuals = np.linalg.norm(A @ vectors - vectors * values, axis=0) if len(values) else np.empty(0)
-    return Eigenvalues(values, vectors, residuals, converged, n_products)
+    return Eigenvalues(A.unscaled(values), vectors, A.unscaled(residuals), converged, n_products)
 
 
 def _lanczos(
@@ -93,11 +93,15 @@ def _lanczos(
         chosen = slice(n - k, n) if which == "largest" else slice(0, k)
         return values[chosen], vectors[:, chosen], True
     start = np.random.default_rng(seed).standard_normal(n)
+    if not A.scale_by(A @ start):  # what makes 0 of a random vector is 0
+        return np.zeros(k), np.eye(n, k), True
     try:
         end, basis = "LA" if which == "largest" else "SA", min(n, max(2 * k + 1, 20))
         values, vectors = eigsh(A, k, which=end, tol=tolerance, v0=start, maxiter=max_iterations, ncv=basis)
     except ArpackNoConvergence as stopped:
         return stopped.eigenvalues, stopped.eigenvectors, False
+    except ArpackError:  # it gave up, as it may where almost all eigenvalues are equal
+        return np.empty(0), np.empty((n, 0)), False
     return values, vectors, True
 
 
@@ -137,9 +141,12 @@ def spectral_density(
     """
     if min(n_vectors, n_steps, n_grid) < 1:
         raise OptionError(f"n_vectors={n_vectors}, n_steps={n_steps}, n_grid={n_grid}; each must be at least 1.")
+    if width is not None and not 0 < width < np.inf:
+        raise OptionError(f"width={width}; it must be a positive number.")
     A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
     steps = min(n_steps, A.shape[0])
     starts = np.random.default_rng(seed).standard_normal((n_vectors, A.shape[0]))
+    A.scale_by(A @ starts[0])
     nodes, weights = np.full((n_vectors, steps), np.nan), np.zeros((n_vectors, steps))
     together = max(1, min(n_vectors, _BASIS_BYTES // (8 * starts[0].size * steps)))
     with A.hessian.bar("Lanczos quadrature", n_vectors * steps):
@@ -149,12 +156,15 @@ def spectral_density(
     low, high = float(np.nanmin(nodes)), float(np.nanmax(nodes))
     if width is None:
         width = max((high - low) / 100, 1e-12 * max(abs(low), abs(high), 1.0))
+    else:
+        width = max(float(A.scaled(np.float64(width))), np.finfo(np.float64).tiny)
     grid = np.linspace(low - 5 * width, high + 5 * width, n_grid)
     density = np.zeros(n_grid)
-    for node, weight in zip(nodes[weights > 0], weights[weights > 0], strict=True):
-        density += weight * np.exp(-0.5 * ((grid - node) / width) ** 2)
-    density /= n_vectors * width * np.sqrt(2 * np.pi)
-    return SpectralDensity(grid, density, nodes, weights)
+    with np.errstate(over="ignore"):
+        for node, weight in zip(nodes[weights > 0], weights[weights > 0], strict=True):
+            density += weight * np.exp(-0.5 * ((grid - node) / width) ** 2)
+        density /= n_vectors * width * np.sqrt(2 * np.pi)
+    return SpectralDensity(A.unscaled(grid), A.scaled(density), A.unscaled(nodes), weights)
 
 
 def _quadratures(A: LinearOperator, starts: Array, steps: int) -> tuple[Array, Array]:
@@ -220,8 +230,10 @@ def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstim
         raise OptionError(f"n_products={n_products}; at least 2 are needed.")
     A = _MeanNLL(H)
     Z = np.random.default_rng(seed).choice([-1.0, 1.0], (A.shape[0], n_products))
-    each = np.einsum("ij,ij->j", Z, A @ Z)
-    return TraceEstimate(float(each.mean()), float(each.std(ddof=1) / np.sqrt(n_products)), n_products)
+    products = A @ Z
+    A.scale_by(products)
+    each = np.einsum("ij,ij->j", Z, A.scaled(products))
+    return A.estimate(each.mean(), each.std(ddof=1) / np.sqrt(n_products), n_products)
 
 
 def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
@@ -236,34 +248,67 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     A = _MeanNLL(H)
     rng = np.random.default_rng(seed)
     n = A.shape[0]
-    Q, _ = np.linalg.qr(A @ rng.choice([-1.0, 1.0], (n, m)))
+    products = A @ rng.choice([-1.0, 1.0], (n, m))
+    A.scale_by(products)
+    Q, _ = np.linalg.qr(A.scaled(products))
     G = rng.choice([-1.0, 1.0], (n, m))
     G -= Q @ (Q.T @ G)
     each = np.einsum("ij,ij->j", G, A @ G)
     on_subspace = float(np.einsum("ij,ij->", Q, A @ Q))
-    return TraceEstimate(on_subspace + float(each.mean()), float(each.std(ddof=1) / np.sqrt(m)), 3 * m)
+    return A.estimate(on_subspace + each.mean(), each.std(ddof=1) / np.sqrt(m), 3 * m)
 
 
 class _MeanNLL(LinearOperator):  # type: ignore[misc]
-    """`-H/N`, counting products."""
+    """`-H/N`, counting products, and divided by a power of two, so that squares of its entries are within float64's range."""
 
     def __init__(self, hessian: HessianOperator) -> None:
         super().__init__(np.float64, hessian.shape)
         self.hessian = hessian
         self.n_products = 0
+        self._exponent = 0
+
+    def scale_by(self, products: Array) -> bool:
+        """From now on divide by about what made these numbers of numbers around 1; False if they are all zero."""
+        largest = abs(products).max(initial=0.0)
+        self._exponent = int(np.frexp(largest)[1])
+        return bool(largest > 0)
+
+    def scaled(self, numbers: Any) -> Array:
+        """In the unit of products."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.ldexp(numbers, -self._exponent))
+
+    def unscaled(self, numbers: Any) -> Array:
+        """From the unit of products."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.ldexp(numbers, self._exponent))
+
+    def estimate(self, value: float, standard_error: float, n_products: int) -> TraceEstimate:
+        return TraceEstimate(float(self.unscaled(value)), float(self.unscaled(standard_error)), n_products)
+
+    def _checked(self, numbers: Array) -> Array:
+        if not np.isfinite(numbers).all():
+            theta = self.hessian.layout.values
+            raise OptionError(
+                f"The Hessian in space={self.hessian.space!r} has entries that float64 can't hold, as happens where weights are "
+                f"tiny (the smallest is {theta[theta > 0].min(initial=1.0):.3g}); choose space='logits', where all are finite."
+            )
+        return self.scaled(numbers / -self.hessian.n_rows)
 
     def _matvec(self, vector: Any) -> Array:
         self.n_products += 1
-        return np.asarray(self.hessian.matvec(vector)) / -self.hessian.n_rows
+        return self._checked(np.asarray(self.hessian.matvec(vector)))
 
     def _matmat(self, matrix: Any) -> Array:
         self.n_products += matrix.shape[1]
-        return np.asarray(self.hessian.matmat(matrix)) / -self.hessian.n_rows
+        return self._checked(np.asarray(self.hessian.matmat(matrix)))
 
     def matrix(self) -> Array:
-        """All of it."""
+        """All of it, which also finds the unit."""
         self.n_products += self.shape[0]
-        return self.hessian.matrix() / -self.hessian.n_rows
+        found = self._checked(self.hessian.matrix())
+        self.scale_by(found)
+        return self.scaled(found)
 
     def _adjoint(self) -> _MeanNLL:
         return self

@@ -1,7 +1,7 @@
 """Derivatives of log p, and of p, in numbers that no row is out of range of (`wide.py`).
 
-The native passes are done in float64, and say so where it was too narrow: rows far outside the model, weights of 1e-200, squares of large
-gradients. Those are done here, node by node, exactly as far as float64's precision goes.
+The native passes work in float64, and say where it was too narrow: rows far outside the model, weights of 1e-200, large squared
+gradients. Those are done here, node by node, to float64's precision.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WidePasses:
         """`parameters` of the owning nodes, as the circuit has them; by default the circuit's own."""
         self.layout = layout
         self.circuit = layout.circuit
-        self._parameters = self.circuit.parameters if parameters is None else parameters
+        self._parameters: Mapping[int, Any] = self.circuit.parameters if parameters is None else parameters
         self._part = dict(zip(layout.shapes, zip(layout.starts[:-1], layout.starts[1:], strict=True), strict=True))
         self._weights = {i: Wide.of(a) for i, a in layout.tables(self._parameters).items()}
         self._exists = Wide.of(layout.exists)
@@ -93,7 +93,7 @@ class WidePasses:
         return concatenate(out, 0)
 
     def products_by_row(self, X: Array, directions: Wide, counts: Array | None = None) -> tuple[Wide, dict[int, Statistics]]:
-        """`[P]`: Σ H_x·v_x, a direction `[N, P]` for each row; and how inputs' statistics change (`_kernels/row_statistics.py`)."""
+        """`[P]`: Σ H_x·v_x, a direction `[N, P]` for each row; and how statistics of inputs change (`penalty`)."""
         out = zeros((self.layout.size,))
         statistics: dict[int, Statistics] = {}
         for rows in self._blocks(X, 1):
@@ -105,7 +105,7 @@ class WidePasses:
         return out, statistics
 
     def penalty(self, X: Array, space: str, counts: Array | None = None) -> tuple[Wide, Wide, dict[int, Statistics]]:
-        """Σ over rows of the negated trace in `space`; its gradient `[P]` in θ (`_kernels/own.py` has the formulae); and in inputs.
+        """Σ over rows of the negated trace in `space`; its gradient `[P]` in θ (formulae in `_kernels/own.py`); and in inputs.
 
         The latter, unless inputs are among the θ, as sufficient statistics of each owner: weighted not by flow, but by what flow
         changes by.
@@ -204,10 +204,8 @@ class WidePasses:
     def _factors(self, node: Product, values: list[Dual]) -> list[Dual]:
         return [values[c][place] for c, place in zip(node.children, self._places(node), strict=True)]
 
-    def _descend(
-        self, X: Array, values: list[Dual], direction: Wide | None = None, *, log: bool
-    ) -> tuple[Dual, dict[int, Wide]]:
-        """`[N, P]` and `[D, N, P]`: gradients and their changes; and for each Input that is no parameter what its flow changes by."""
+    def _descend(self, X: Array, values: list[Dual], direction: Wide | None = None, *, log: bool) -> tuple[Dual, dict[int, Wide]]:
+        """`[N, P]`, `[D, N, P]`: gradients and their changes; and what the flow of each Input without parameters changes by."""
         direction = self._still if direction is None else direction
         n, d = len(X), len(direction.mantissa)
         parts: dict[int, Dual] = {}

@@ -48,7 +48,9 @@ class Evidence:
 
     def __init__(self, program: Program, X: Array, *, share: bool = True) -> None:
         self.program = program
-        self.X = np.ascontiguousarray(X, np.float64)
+        # Never writable, so that rows from a frame that is not (pandas 3) have the type that kernels are compiled for.
+        self.X = np.ascontiguousarray(X, np.float64).view()
+        self.X.flags.writeable = False
         self.share = share
         self._lock = threading.Lock()
         n_rows, n_scopes = len(X), len(program.scopes)
@@ -105,5 +107,5 @@ def _symbols(X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     codes = np.empty(X.shape[::-1], np.int32)
     n_codes = np.empty(X.shape[1], np.int64)
     for v in range(X.shape[1]):
-        n_codes[v] = sharing.symbols(np.ascontiguousarray(X[:, v]), codes[v])
+        n_codes[v] = sharing.symbols(X[:, v].copy(), codes[v])
     return codes, n_codes
