@@ -1,4 +1,4 @@
-"""Derivatives beyond float64's range on the way: right, or infinite where they are in truth; never NaN, never another's exception."""
+"""Derivatives beyond float64's range on the way: right, or infinite where they are in truth; never NaN."""
 
 import numpy as np
 import pytest

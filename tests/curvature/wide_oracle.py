@@ -1,7 +1,7 @@
 """Values, gradients and Hessians in mpmath's numbers, whose exponents have no limits, by forward differentiation alone.
 
-Every unit is a number, its gradient and its Hessian in all parameters, carried up through sums and products by the product rule. Slow, and
-shares no idea with the library: no adjoints, no flows, no logarithms, no scales.
+Every unit is a number, its gradient and its Hessian in all parameters, carried up through sums and products by the product rule.
+Slow, and without an idea that the library has: no adjoints, no flows, no logarithms, no scales.
 """
 
 import mpmath
@@ -111,22 +111,15 @@ class WideOracle:
         parameters = self.circuit.parameters[owner]
         if isinstance(node.family, fp.Gaussian):
             mean, variance = (mpmath.mpf(float(parameters[name][k])) for name in ("mean", "variance"))
-            return self._constant(mpmath.exp(-((mpmath.mpf(x) - mean) ** 2) / (2 * variance)) / mpmath.sqrt(2 * mpmath.pi * variance))
+            return self._constant(
+                mpmath.exp(-((mpmath.mpf(x) - mean) ** 2) / (2 * variance)) / mpmath.sqrt(2 * mpmath.pi * variance)
+            )
         return self._constant(float(node.family.table(parameters)[k, int(x)]))
 
     # ---- what is compared ----------------------------------------------------------------------------------------------------
 
-    def log_derivatives(self, space):
-        """For each possible row (gradient, Hessian) of log p in the space's coordinates, and the parameters."""
-        out = []
-        for p, g, h in self.rows():
-            if p > 0:
-                g = g / p
-                out.append(self.in_space(space, g, h / p - np.outer(g, g)))
-        return out
-
     def in_space(self, space, g, h):
-        """By the chain rule."""
+        """A gradient and a Hessian in θ in the space's coordinates, by the chain rule."""
         if space == "weights":
             return g, h
         J = np.full((self.size, self.size), mpmath.mpf(0))
@@ -144,12 +137,3 @@ class WideOracle:
                         second = t[k] * (((k == i) - t[i]) * ((k == j) - t[j]) - t[i] * ((i == j) - t[j]))
                         curved[i, j] += g[k] * second
         return J.T.dot(g), J.T.dot(h).dot(J) + curved
-
-    def penalty(self, space):
-        """Σ of the negated trace, row by row; in the space's coordinates."""
-        return [-sum(h[i, i] for i in range(self.size)) for _, h in self.log_derivatives(space)]
-
-
-def as_float(x):
-    """Of an array of mpmath's numbers; infinite where float64 ends."""
-    return np.array([float(v) if abs(v) < mpmath.mpf(2) ** 1024 else np.inf * mpmath.sign(v) for v in np.ravel(x)]).reshape(np.shape(x))

@@ -248,13 +248,12 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     A = _MeanNLL(H)
     rng = np.random.default_rng(seed)
     n = A.shape[0]
-    products = A @ rng.choice([-1.0, 1.0], (n, m))
-    A.scale_by(products)
-    Q, _ = np.linalg.qr(A.scaled(products))
+    Q, _ = np.linalg.qr(A @ rng.choice([-1.0, 1.0], (n, m)))
     G = rng.choice([-1.0, 1.0], (n, m))
     G -= Q @ (Q.T @ G)
-    each = np.einsum("ij,ij->j", G, A @ G)
-    on_subspace = float(np.einsum("ij,ij->", Q, A @ Q))
+    rest, found = A @ G, A @ Q
+    A.scale_by(np.concatenate([rest, found], axis=1))
+    each, on_subspace = np.einsum("ij,ij->j", G, A.scaled(rest)), np.einsum("ij,ij->", Q, A.scaled(found))
     return A.estimate(on_subspace + each.mean(), each.std(ddof=1) / np.sqrt(m), 3 * m)
 
 

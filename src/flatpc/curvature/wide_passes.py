@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NUMBERS = 1 << 20
 """Numbers of the largest array that a block of rows and directions makes."""
+_LARGEST_CHANGE = 1e150
+"""Of a flow, in statistics of inputs, which are multiplied by squared values of rows and must stay finite."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class WidePasses:
             found, inputs = self._descend(X[rows], self._rise(X[rows], direction), direction, log=True)
             out = out + (found.tangent[0] * _column(counts, rows)).sum(0)
             for i, change in inputs.items():
-                self._add_statistics(statistics, i, X[rows], (change * _column(counts, rows)).to_float())
+                flow = (change * _column(counts, rows)).to_float()
+                self._add_statistics(statistics, i, X[rows], np.clip(flow, -_LARGEST_CHANGE, _LARGEST_CHANGE))
         return out, statistics
 
     def penalty(self, X: Array, space: str, counts: Array | None = None) -> tuple[Wide, Wide, dict[int, Statistics]]:
