@@ -50,7 +50,11 @@ class FileFormatError(FlatpcError):
 
 
 class OptionError(FlatpcError):
-    """An option out of its range."""
+    """An option out of its range; `option` is its name, where the error is about a single one."""
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
 
 
 class WriteError(FlatpcError, OSError):

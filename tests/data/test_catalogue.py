@@ -36,5 +36,5 @@ def test_the_table_and_unknown_names():
     out = io.StringIO()
     Console(file=out, width=150).print(show())
     assert "291,326" in out.getvalue()
-    with pytest.raises(OptionError, match=r"Unknown data set 'mnist'.*two_moons.*dna"):
+    with pytest.raises(OptionError, match=r"name='mnist'.*two_moons.*dna"):
         load("mnist")

@@ -362,12 +362,12 @@ def test_families_by_name():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fp.family("normal"), "Unknown family 'normal'; choose one of bernoulli"),
+        (lambda: fp.family("normal"), "family='normal'; choose one of 'bernoulli'"),
         (lambda: fp.family("bernoulli", n=3), "no option 'n'"),
-        (lambda: fp.Categorical(0), "at least one value"),
+        (lambda: fp.Categorical(0), r"Categorical\(n=0\); give a whole number of at least 1"),
         (lambda: fp.Categorical(2.5), "whole number"),
-        (lambda: fp.Indicator(0), "at least one value"),
-        (lambda: fp.Binomial(0), "at least one trial"),
+        (lambda: fp.Indicator(0), r"Indicator\(n=0\); give a whole number of at least 1"),
+        (lambda: fp.Binomial(0), r"n=0\); give a whole number of at least 1, the number of trials"),
         (lambda: fp.Gaussian(0.0), "positive"),
         (lambda: fp.Gaussian(np.nan), "positive"),
         (lambda: fp.Gaussian(np.inf), "finite"),

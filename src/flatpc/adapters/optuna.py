@@ -23,11 +23,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flatpc._options import choice, seed_number, thread_count, whole_number, wrong
+from flatpc.circuit.rows import MISSING
 from flatpc.learning.auto_candidates import Plan, simple_plans
 from flatpc.learning.auto_training import Round, Task, batch_size, run
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sharpness import Sharpness
-from flatpc.structures.options import FamilyLike, read_columns, whole_number
+from flatpc.structures.options import FamilyLike, read_columns
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -63,13 +65,15 @@ class OptunaObjective:
     ) -> None:  # fmt: skip
         rows, families = read_columns(X, family)
         judges, _ = read_columns(valid, families)
-        self._task = Task(rows, judges, families, whole_number("seed", seed, 0), missing, n_threads)
+        self._task = Task(rows, judges, families, seed_number(seed), choice("missing", missing, MISSING), thread_count(n_threads))
         self._epochs, self._patience = whole_number("epochs", epochs, 1), whole_number("patience", patience, 1)
         self._simple = simple_plans(families)
         self._trees = any(plan.structure == "chow_liu" for plan in self._simple)
 
     def enqueue_simple(self, study: Any) -> None:
         """Have the study begin with independent variables and Chow-Liu trees, so that its best is at least as good as these."""
+        if not hasattr(study, "enqueue_trial"):
+            raise wrong("study", study, "give an optuna.Study.")
         for plan in self._simple:
             study.enqueue_trial({"structure": plan.structure, **plan.options}, skip_if_exists=True)
 
@@ -79,6 +83,8 @@ class OptunaObjective:
 
     def circuit(self, trial: Any) -> Circuit:
         """The circuit of a trial; for one that is over, it is learnt again, with the same result."""
+        if not hasattr(trial, "suggest_categorical"):
+            raise wrong("trial", trial, "give an optuna.Trial, or a trial of a study that is over.")
         structures = list(dict.fromkeys(plan.structure for plan in self._simple))
         structure = trial.suggest_categorical("structure", [*structures, "hclt"])
         if structure == "hclt":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, flag, seed_number, several, whole_number
 from flatpc.circuit import properties
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import (
@@ -25,7 +26,7 @@ from flatpc.circuit.scopes import (
 from flatpc.errors import ParameterError, StructureError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Family
 from flatpc.families.gaussian import Gaussian
-from flatpc.families.initialize import k_means, random_simplex
+from flatpc.families.initialize import SCHEMES, k_means, random_simplex
 
 if TYPE_CHECKING:
     from flatpc.engine.contract import Flows
@@ -64,14 +65,14 @@ class Circuit:
         *,
         strict: bool = True,
     ) -> None:
-        self.nodes: tuple[Node, ...] = tuple(nodes)
+        self.nodes: tuple[Node, ...] = several("nodes", nodes, "a list of nodes")
         check_order(self.nodes)
         check_supports(self.nodes)
         self.widths: tuple[int, ...] = tuple(compute_widths(self.nodes))
         self.scopes: tuple[int, ...] = tuple(compute_scopes(self.nodes))
         self._check_root()
         self._check_masks_and_ties()
-        if strict:
+        if flag("strict", strict):
             self.check_structure()
         check_used(self.nodes)
         if parameters is None:
@@ -142,7 +143,7 @@ class Circuit:
 
     def weight_shape(self, i: int) -> tuple[int, int]:
         """Shape of the weights of a Sum or Mixture."""
-        node = self.nodes[i]
+        node = self.nodes[whole_number("i", i, 0, len(self.nodes) - 1)]
         if isinstance(node, Sum):
             return node.width, sum(self.widths[c] for c in node.children)
         if isinstance(node, Mixture):
@@ -252,12 +253,13 @@ class Circuit:
 
         `scheme` is one of `initialize.SCHEMES`. With rows `X`, means and variances of Gaussian inputs come from k-means.
         """
+        rng, scheme = np.random.default_rng(seed_number(seed)), choice("scheme", scheme, SCHEMES)
         rows = None
         if X is not None:
             from flatpc.circuit.rows import read_rows
 
             rows = read_rows(self, X, missing="marginalize")
-        return self._replace(_freeze(self._random(np.random.default_rng(seed), scheme, rows), self.owners))
+        return self._replace(_freeze(self._random(rng, scheme, rows), self.owners))
 
     def _replace(self, parameters: dict[int, NodeParameters]) -> Circuit:
         new = object.__new__(Circuit)
@@ -388,7 +390,7 @@ class Circuit:
 def _as_array(given: Any, where: str) -> Array:
     try:
         return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise ParameterError(f"{where}: parameters must be arrays of numbers, not {type(given).__name__}.") from None
 
 

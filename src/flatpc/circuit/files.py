@@ -22,7 +22,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
-from pathlib import Path
 from reprlib import repr as show
 from typing import Any
 
@@ -32,6 +31,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_arrays
 from safetensors.numpy import save as write_arrays
 
+from flatpc._options import file_path
 from flatpc._writing import replace_file
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
@@ -55,7 +55,7 @@ def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any
     Structures that `load` would refuse are refused here already. `extra` is anything else to keep in the file, such as the names
     of columns: a JSON object, which `load_with_extra` gives back.
     """
-    path = Path(path)
+    path = file_path("path", path)
     if path.is_dir():
         raise FileFormatError(f"{path} is a folder; give the name of a file, such as {path / 'model.safetensors'}.")
     if not path.parent.is_dir():
@@ -74,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> Circuit:
 
 def load_with_extra(path: str | os.PathLike[str]) -> tuple[Circuit, dict[str, Any]]:
     """The circuit, and what was kept beside it: an empty dict if nothing was."""
-    path = Path(path)
+    path = file_path("path", path)
     if not path.exists():
         raise FileFormatError(f"There is no file {path}; check the name and the folder you are in.")
     if not path.is_file():

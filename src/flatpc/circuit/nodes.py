@@ -5,38 +5,47 @@ Nodes refer to their children by index into the circuit's tuple of nodes; childr
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import StructureError
+from flatpc._options import choice, instance, put, several, whole_number, wrong
+from flatpc.errors import OptionError
 from flatpc.families.base import Family
 
 Kind = Literal["hadamard", "kronecker"]
+KINDS = ("hadamard", "kronecker")
 
 
-def _whole(node: object, *names: str) -> None:
+def _whole(node: object, **least: int) -> None:
     """Turn the named fields into Python ints, which don't overflow as scopes do with NumPy's."""
-    for name in names:
+    for name, smallest in least.items():
         value = getattr(node, name)
-        if value is None and name == "tie":
-            continue
-        try:
-            object.__setattr__(node, name, operator.index(value))
-        except TypeError:
-            raise StructureError(f"{type(node).__name__}: {name}={value!r}; it must be a whole number.") from None
+        if value is not None or name != "tie":
+            put(node, **{name: whole_number(f"{type(node).__name__}: {name}", value, smallest)})
 
 
 def _whole_children(node: Product | Sum | Mixture) -> None:
-    children: Iterable[int] = node.children
+    name = f"{type(node).__name__}: children"
+    children = several(name, node.children, "a tuple of indices of nodes")
     try:
-        object.__setattr__(node, "children", tuple(operator.index(c) for c in children))
-    except TypeError:
-        raise StructureError(f"{type(node).__name__}: children={children!r}; give a tuple of indices of nodes.") from None
+        put(node, children=tuple(whole_number(name, c) for c in children))
+    except OptionError:
+        raise wrong(name, node.children, "give a tuple of indices of nodes.") from None
+
+
+def _mask(given: Any) -> NDArray[np.bool_]:
+    try:
+        mask = np.array(given)
+    except (ValueError, TypeError, RuntimeError):
+        mask = np.array(None)
+    if mask.ndim != 2 or mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all():
+        raise wrong("Sum: mask", given, "give a table of True and False, of the shape of the weights.")
+    mask = mask.astype(bool)
+    mask.flags.writeable = False
+    return mask
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,8 @@ class Input:
     tie: int | None = None
 
     def __post_init__(self) -> None:
-        _whole(self, "variable", "width", "tie")
+        _whole(self, variable=0, width=1, tie=0)
+        instance("Input: family", self.family, Family, "a family, such as flatpc.Bernoulli()")
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Product:
 
     def __post_init__(self) -> None:
         _whole_children(self)
+        choice("Product: kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +94,9 @@ class Sum:
 
     def __post_init__(self) -> None:
         _whole_children(self)
-        _whole(self, "width", "tie")
+        _whole(self, width=1, tie=0)
         if self.mask is not None:
-            mask = np.array(self.mask, dtype=bool)
-            mask.flags.writeable = False
-            object.__setattr__(self, "mask", mask)
+            put(self, mask=_mask(self.mask))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sum):
@@ -110,7 +119,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         _whole_children(self)
-        _whole(self, "tie")
+        _whole(self, tie=0)
 
 
 Node = Input | Product | Sum | Mixture

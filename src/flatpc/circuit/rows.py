@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError
+from flatpc._options import choice, instance, shown
+from flatpc.errors import DataError, MissingValueError, ShapeError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -19,8 +19,8 @@ MISSING = ("raise", "marginalize")
 
 def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:
     """Rows for `circuit`: right number of columns, values in their families' supports, NaN only if marginalised."""
-    if missing not in MISSING:
-        raise OptionError(f"missing={missing!r}; choose 'raise' or 'marginalize'.")
+    check_circuit(circuit)
+    choice("missing", missing, MISSING)
     rows, names = read_table(X)
     if rows.shape[1] != circuit.n_variables:
         raise ShapeError(
@@ -36,6 +36,14 @@ def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:
     for v, family in enumerate(circuit.families):
         family.check(rows[:, v], names[v])
     return rows
+
+
+def check_circuit(circuit: Any) -> Circuit:
+    """The circuit, or an error if it is something else."""
+    from flatpc.circuit.circuit import Circuit
+
+    checked: Circuit = instance("circuit", circuit, Circuit, "a circuit, such as flatpc.structures.hclt(X) returns")
+    return checked
 
 
 def read_table(X: Any) -> tuple[Array, list[str]]:
@@ -65,24 +73,22 @@ def is_torch(X: Any) -> bool:
 
 def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
     if is_torch(X) and hasattr(X, "detach"):
-        X = X.detach().cpu().to_dense()
-        # NumPy has no bfloat16.
-        return _numbers((X.double() if X.is_floating_point() else X).numpy()), None
+        return _numbers(from_torch(X)), None
     if isinstance(X, np.ndarray):
         return _numbers(X), None
     if isinstance(X, list | tuple):
         try:
             return _numbers(np.asarray(X)), None
-        except ValueError as error:
-            if isinstance(error, DataError):
-                raise
+        except DataError:
+            raise
+        except (ValueError, TypeError, RuntimeError):  # the last two from objects that can't be turned into arrays
             raise ShapeError("The rows are lists of different lengths; give each one value per column.") from None
     import narwhals as nw
 
     try:
         frame: Any = nw.from_native(X, eager_only=True)
     except TypeError:
-        if hasattr(X, "__array__"):
+        if hasattr(X, "__array__") and not isinstance(X, type):
             return _numbers(np.asarray(X)), None
         raise DataError(
             f"Can't read rows from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
@@ -101,6 +107,21 @@ def _to_numpy(X: Any) -> tuple[Array, list[str] | None]:
         raise ShapeError("There are no columns; give at least one.")
     # A frame's own missing values arrive as NaN.
     return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float64), names
+
+
+def from_torch(X: Any) -> NDArray[Any]:
+    """A tensor of any kind as an array; one that holds no values, or none that float64 has, is refused."""
+    try:
+        X = X.detach()
+        X = X.dequantize() if X.is_quantized else X
+        X = X.cpu().to_dense().resolve_conj().resolve_neg()
+        # NumPy has no bfloat16.
+        return np.asarray((X.double() if X.is_floating_point() else X).numpy())
+    except (RuntimeError, TypeError, NotImplementedError):
+        what = "nested" if X.is_nested else X.device.type
+        raise DataError(
+            f"Can't read rows from a {what} tensor of {X.dtype}; give a dense one, on the CPU, that holds numbers."
+        ) from None
 
 
 def _numbers(X: NDArray[Any]) -> Array:
@@ -131,5 +152,4 @@ def _objects_to_numbers(X: NDArray[Any]) -> Array:
 def _not_numbers(index: tuple[int, ...], value: object) -> str:
     where = f"Column {index[1]}" if len(index) > 1 else "The data"
     row = f" in row {index[0]}" if index else ""
-    shown = reprlib.repr(value)
-    return f"{where} holds {shown}{row}, which is not a float64 number; encode it as 0, 1, 2, ... or drop the column."
+    return f"{where} holds {shown(value)}{row}, which is not a float64 number; encode it as 0, 1, 2, ... or drop the column."

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 from flatpc.errors import DecomposabilityError, ShapeError, SmoothnessError, StructureError
-from flatpc.families.base import Family
 
 # Far more units than any memory holds; stopping here keeps widths from growing into numbers too long to print.
 _MOST_UNITS = 1 << 40
@@ -50,22 +49,11 @@ def check_order(nodes: Sequence[Node]) -> None:
                     f"Node {i} ({type(node).__name__}) has child {c}; children must come before their parents "
                     f"(indices 0 to {i - 1}), which also means that there can be no cycle."
                 )
-        if isinstance(node, Input):
-            if node.variable < 0:
-                raise StructureError(f"Node {i}: variable {node.variable} is negative; variables count from 0.")
-            if node.variable >= n_inputs:
-                raise StructureError(
-                    f"Node {i}: variable {node.variable}, but there are only {n_inputs} inputs; "
-                    f"number the variables 0, 1, 2, ... without gaps."
-                )
-            if not isinstance(node.family, Family):
-                raise StructureError(f"Node {i}: family={node.family!r}; give a family, such as flatpc.Bernoulli().")
-            if node.width < 1:
-                raise StructureError(f"Node {i}: an Input has at least one unit, not width={node.width}.")
-        if isinstance(node, Sum) and node.width < 1:
-            raise StructureError(f"Node {i}: a Sum has at least one unit, not width={node.width}.")
-        if isinstance(node, Product) and node.kind not in ("hadamard", "kronecker"):
-            raise StructureError(f"Node {i}: kind={node.kind!r}; a product is 'hadamard' or 'kronecker'.")
+        if isinstance(node, Input) and node.variable >= n_inputs:
+            raise StructureError(
+                f"Node {i}: variable {node.variable}, but there are only {n_inputs} inputs; "
+                f"number the variables 0, 1, 2, ... without gaps."
+            )
 
 
 def check_used(nodes: Sequence[Node]) -> None:

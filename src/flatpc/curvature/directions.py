@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import wrong
 from flatpc.curvature.layout import Layout, check_space, parameters_of
 from flatpc.curvature.spectra import eigenvalues
-from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -86,10 +86,12 @@ def find_directions(
     layout = coordinates.layout
     check_space(coordinates.space, LANDSCAPE_SPACES)
     if not isinstance(kind, str):
-        given = np.atleast_2d(np.asarray(kind, np.float64))
-        if given.shape != (n, layout.size):
-            raise OptionError(f"The directions have the shape {given.shape}; they should have {(n, layout.size)}.")
-        found = given
+        try:
+            found = np.atleast_2d(np.asarray(kind, np.float64))
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            found = np.empty(0)
+        if found.shape != (n, layout.size) or not np.isfinite(found).all():
+            raise wrong("directions", kind, f"they are finite numbers and should have the shape {(n, layout.size)}.")
     elif kind == "random":
         found = np.random.default_rng(seed).standard_normal((n, layout.size))
     elif kind == "eigenvectors":
@@ -101,5 +103,5 @@ def find_directions(
         scale = np.linalg.norm(coordinates.point) / np.linalg.norm(found, axis=1, keepdims=True)
         return np.stack([coordinates.centre(row) for row in found * scale])
     else:
-        raise OptionError(f"directions={kind!r}; choose 'random' or 'eigenvectors', or give an array [{n}, {layout.size}].")
+        raise wrong("directions", kind, f"choose 'random' or 'eigenvectors', or give an array [{n}, {layout.size}].")
     return np.stack([coordinates.normalise(row) for row in found])

@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, flag
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.rows import from_torch, is_torch, read_rows
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.operators import operator
 from flatpc.curvature.spaces import gradient_in, product_in
 from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
-from flatpc.engine.contract import get_engine
-from flatpc.errors import OptionError
+from flatpc.engine.contract import ENGINES, get_engine
+from flatpc.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -74,8 +75,10 @@ def hessian(
         Of the Hessian-vector products: `"numba"` or `"torch"`.
     """
     check_space(space)
-    if method not in METHODS:
-        raise OptionError(f"method={method!r}; choose one of {', '.join(map(repr, METHODS))}.")
+    choice("method", method, METHODS)
+    choice("engine", engine, ("auto", *ENGINES))
+    flag("include_inputs", include_inputs)
+    flag("progress", progress)
     rows = read_rows(circuit, X, missing)
     closed = space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters
     if method == "tree" and not closed:
@@ -97,7 +100,8 @@ def likelihood_hessian(
     others, the diagonal included; for any circuit and in every space `∇²p = p (H + g gᵀ)`.
     """
     check_space(space)
-    rows = read_rows(circuit, np.asarray(x, np.float64)[None], missing)
+    flag("include_inputs", include_inputs)
+    rows = read_rows(circuit, _one_row(x), missing)
     layout = Layout(circuit, include_inputs)
     log_prob = float(get_engine().log_prob(circuit, rows)[0])
     options: Any = {"space": space, "include_inputs": include_inputs, "missing": "marginalize"}
@@ -126,6 +130,17 @@ def _of_likelihood(layout: Layout, row: Array, space: str) -> Array:
 
     flows, units = theta * passes.gradient(row, log=False), Wide.of(np.eye(layout.size))
     return product_in(space, layout, theta, lambda: flows, product, units).to_float()
+
+
+def _one_row(x: Any) -> Any:
+    """A row as a table of one."""
+    if isinstance(x, list | tuple):
+        return [x]
+    if is_torch(x) and hasattr(x, "detach"):
+        return from_torch(x)[None]
+    if isinstance(x, np.ndarray):
+        return x[None]
+    raise DataError(f"x is a {type(x).__name__}; give one row, a list or an array with a value for each variable.")
 
 
 def _by_columns(circuit: Circuit, rows: Array, space: str, include_inputs: bool, engine: str, progress: bool) -> Array:

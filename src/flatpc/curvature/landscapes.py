@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.rows import read_rows
+from flatpc._options import flag, number, seed_number, whole_number, wrong
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.directions import LANDSCAPE_SPACES, Coordinates, find_directions
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.errors import OptionError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Array = NDArray[np.float64]
+
+
+_ODD = "an odd number, so that the circuit itself is on the grid"
 
 
 @dataclass(frozen=True)
@@ -94,24 +98,26 @@ def landscape(
     include_inputs
         Move the probabilities of Bernoulli and Categorical inputs too.
     """
-    if space == "simplex":
+    if isinstance(space, str) and space == "simplex":
         raise OptionError(
             "space='simplex' has no landscape of its own: in 'weights', directions keep every unit's weights normalised already. "
             "Choose 'weights' or 'logits'."
         )
     check_space(space, LANDSCAPE_SPACES)
-    if dimensions not in (1, 2):
-        raise OptionError(f"dimensions={dimensions}; a landscape has 1 or 2.")
-    if n_steps < 3 or n_steps % 2 == 0:
-        raise OptionError(f"n_steps={n_steps}; choose an odd number from 3, so that the circuit itself is on the grid.")
-    if not 0 < radius < np.inf:
-        raise OptionError(f"radius={radius}; it must be a positive number.")
+    dimensions = whole_number("dimensions", dimensions, 1, 2)
+    n_steps = whole_number("n_steps", n_steps, 3, why=_ODD)
+    if n_steps % 2 == 0:
+        raise wrong("n_steps", n_steps, f"give a whole number of at least 3, {_ODD}.")
+    radius, seed = number("radius", radius, 0.0, above=True), seed_number(seed)
+    flag("include_inputs", include_inputs)
+    flag("progress", progress)
+    check_circuit(circuit)
     coordinates = Coordinates(Layout(circuit, include_inputs), space)
     found = find_directions(coordinates, X, dimensions, directions, seed, missing, progress)
     steps = np.linspace(-radius, radius, n_steps)
     steps[n_steps // 2] = 0.0
     grid = np.stack(np.meshgrid(*[steps] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    tables = [read_rows(circuit, rows, missing) for rows in (X, valid) if rows is not None]
+    tables = [read_rows(circuit, rows, missing) for rows in ((X,) if valid is None else (X, valid))]
     losses = _losses(coordinates, grid @ found, tables, progress)
     shape = (n_steps,) * dimensions
     return Landscape(steps, losses[0].reshape(shape), losses[1].reshape(shape) if valid is not None else None, found, space)

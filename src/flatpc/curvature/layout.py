@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.wide import Wide
-from flatpc.errors import OptionError, TiedParametersError
+from flatpc.errors import TiedParametersError
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 
@@ -176,9 +177,7 @@ def _mask(circuit: Circuit, i: int, shape: tuple[int, int]) -> Any:
 
 def check_space(space: str, allowed: tuple[str, ...] = SPACES) -> str:
     """`space` if it is one of those allowed."""
-    if space not in allowed:
-        raise OptionError(f"space={space!r}; choose one of {', '.join(map(repr, allowed))}.")
-    return space
+    return choice("space", space, allowed)
 
 
 class FlatIndex:

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from flatpc._options import choice, flag
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
+from flatpc.engine.contract import ENGINES
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
@@ -63,8 +65,9 @@ def operator(
         Show a bar while products are computed.
     """
     check_space(space)
-    if engine not in ("auto", "numba", "torch"):
-        raise OptionError(f"engine={engine!r}; choose 'numba' or 'torch'.")
+    choice("engine", engine, ("auto", *ENGINES))
+    flag("include_inputs", include_inputs)
+    flag("progress", progress)
     rows = read_rows(circuit, X, missing)
     layout = Layout(circuit, include_inputs)
     source: Any = _Autograd(layout, rows) if engine == "torch" else _Native(layout, rows)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import flag, instance, wrong
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.spaces import gradient_in
@@ -58,6 +59,7 @@ def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs:
         Count the probabilities of Bernoulli and Categorical inputs as weights too.
     """
     check_space(space, PENALTY_SPACES)
+    flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
     Layout(circuit, include_inputs).refuse_ties("trace")
     from flatpc.curvature.passes import Passes
@@ -86,6 +88,9 @@ def penalty_of_rows(
     check_space(space, PENALTY_SPACES)
     from flatpc.curvature.passes import HardRows
 
+    rows = _checked_rows(passes, evidence, rows)
+    if row_weights is not None and not _are_weights(row_weights, len(rows)):
+        raise wrong("row_weights", row_weights, f"give {len(rows)} finite numbers of 0 or more, one for each row.")
     value, gradient, hard = 0.0, np.zeros(passes.layout.size), HardRows()
     for block in passes.blocks(evidence, rows, row_weights, shared=False):
         more, more_gradient = passes.penalty(block, space)
@@ -100,3 +105,22 @@ def penalty_of_rows(
     more_wide, gradient_wide, _ = wide.penalty(X, space, counts)
     found, found_gradient = float(more_wide.to_float()), gradient_in(space, passes.layout, wide.theta, gradient_wide).to_float()
     return (value + found, gradient + found_gradient) if in_range else (found, found_gradient)
+
+
+def _checked_rows(passes: Any, evidence: Any, rows: Any) -> NDArray[np.int64]:
+    """Row numbers that the evidence has: native code doesn't look."""
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evidence import Evidence
+
+    instance("passes", passes, Passes, "flatpc.curvature.passes.Passes(evaluator)")
+    instance("evidence", evidence, Evidence, "flatpc.engine.evidence.Evidence(passes.program, X)")
+    n = len(evidence.X)
+    good = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "iu"
+    if not good or (len(rows) and not 0 <= rows.min() <= rows.max() < n):
+        raise wrong("rows", rows, f"give an array of row numbers from 0 to {n - 1}.")
+    return np.asarray(rows, np.int64)
+
+
+def _are_weights(row_weights: Any, n: int) -> bool:
+    good = isinstance(row_weights, np.ndarray) and row_weights.shape == (n,) and row_weights.dtype.kind == "f"
+    return good and bool((np.isfinite(row_weights) & (row_weights >= 0)).all())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc.errors import OptionError
+from flatpc._options import choice
 
 if TYPE_CHECKING:
     from flatpc.curvature.landscapes import Landscape
@@ -24,11 +24,8 @@ def plot(landscape: Landscape, kind: str = "auto", *, title: str | None = None, 
     from matplotlib.figure import Figure
 
     allowed = ("line",) if landscape.dimensions == 1 else ("contour", "surface")
+    kind = choice("kind", kind, ("auto", *allowed))
     kind = allowed[0] if kind == "auto" else kind
-    if kind not in allowed:
-        raise OptionError(
-            f"kind={kind!r}; a landscape of {landscape.dimensions} dimension(s) is drawn as {' or '.join(allowed)}."
-        )
     surfaces = {"train": _finite(landscape.train)}
     if landscape.valid is not None:
         surfaces["validation"] = _finite(landscape.valid)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from flatpc._options import choice, instance, number, seed_number, whole_number
 from flatpc.curvature.operators import HessianOperator, operator
-from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -69,12 +69,12 @@ def eigenvalues(
     space
         `"weights"`, `"logits"` or `"simplex"`.
     """
+    choice("which", which, ("largest", "smallest"))
+    seed, tolerance = seed_number(seed), number("tolerance", tolerance, 0.0)
+    max_iterations = None if max_iterations is None else whole_number("max_iterations", max_iterations, 1)
     A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
     n = A.shape[0]
-    if which not in ("largest", "smallest"):
-        raise OptionError(f"which={which!r}; choose 'largest' or 'smallest'.")
-    if not 1 <= k <= n:
-        raise OptionError(f"k={k}, but the Hessian has {n} eigenvalues; choose k from 1 to {n}.")
+    k = whole_number("k", k, 1, n, why="as the Hessian has no more eigenvalues")
     with A.hessian.bar("Lanczos iteration", None):
         values, vectors, converged = _lanczos(A, k, which, tolerance, max_iterations, seed)
         order = np.argsort(-values if which == "largest" else values)
@@ -139,10 +139,9 @@ def spectral_density(
     rules' mean is broadened by Gaussians of standard deviation `width` (default: 1/100 of the range found). Moments of the rules
     up to `2 n_steps - 1` are exact for the given starts.
     """
-    if min(n_vectors, n_steps, n_grid) < 1:
-        raise OptionError(f"n_vectors={n_vectors}, n_steps={n_steps}, n_grid={n_grid}; each must be at least 1.")
-    if width is not None and not 0 < width < np.inf:
-        raise OptionError(f"width={width}; it must be a positive number.")
+    n_vectors, n_steps = whole_number("n_vectors", n_vectors, 1), whole_number("n_steps", n_steps, 1)
+    n_grid, seed = whole_number("n_grid", n_grid, 1), seed_number(seed)
+    width = None if width is None else number("width", width, 0.0, above=True)
     A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
     steps = min(n_steps, A.shape[0])
     starts = np.random.default_rng(seed).standard_normal((n_vectors, A.shape[0]))
@@ -226,8 +225,8 @@ def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstim
 
     A baseline: `flatpc.curvature.trace` is exact and costs less than one product.
     """
-    if n_products < 2:
-        raise OptionError(f"n_products={n_products}; at least 2 are needed.")
+    n_products, seed = whole_number("n_products", n_products, 2), seed_number(seed)
+    _check_operator(H)
     A = _MeanNLL(H)
     Z = np.random.default_rng(seed).choice([-1.0, 1.0], (A.shape[0], n_products))
     products = A @ Z
@@ -242,9 +241,8 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     A third of the products each goes to finding the subspace, to the trace on it, and to the rest. The error falls as 1/n where
     Hutchinson's falls as 1/√n, if the spectrum has one sign.
     """
-    m = n_products // 3
-    if m < 2:
-        raise OptionError(f"n_products={n_products}; at least 6 are needed.")
+    m, seed = whole_number("n_products", n_products, 6) // 3, seed_number(seed)
+    _check_operator(H)
     A = _MeanNLL(H)
     rng = np.random.default_rng(seed)
     n = A.shape[0]
@@ -255,6 +253,10 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     A.scale_by(np.concatenate([rest, found], axis=1))
     each, on_subspace = np.einsum("ij,ij->j", G, A.scaled(rest)), np.einsum("ij,ij->", Q, A.scaled(found))
     return A.estimate(on_subspace + each.mean(), each.std(ddof=1) / np.sqrt(m), 3 * m)
+
+
+def _check_operator(H: Any) -> None:
+    instance("H", H, HessianOperator, "what flatpc.curvature.operator returns")
 
 
 class _MeanNLL(LinearOperator):  # type: ignore[misc]

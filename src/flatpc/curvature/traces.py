@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import flag
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
@@ -47,6 +48,7 @@ def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: b
     include_inputs
         Count the probabilities of Bernoulli and Categorical inputs as weights too; see `flatpc.curvature.layout`.
     """
+    flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
     out = np.zeros(len(rows))
     start = 0
@@ -73,6 +75,7 @@ def breakdown(
     circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
 ) -> Breakdown:
     """The trace summed over rows, node by node and layer by layer; options as for `trace`."""
+    flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
     by_step: Any = 0.0
     for block, found, passes in _squares(circuit, rows, space, include_inputs):
@@ -96,6 +99,7 @@ def diagonal(
     diagonal of the projected Hessian, `-Σ_x (g - mean of g over the unit's edges)²`.
     """
     check_space(space)
+    flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
     layout = Layout(circuit, include_inputs)
     layout.refuse_ties("diagonal")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flatpc._options import choice, seed_number
 from flatpc.data.debd import DEBD, SPLITS, is_local, load_debd, registry
 from flatpc.data.gaussian_mixture import N_VARIABLES, gaussian_mixture_splits
 from flatpc.data.manifolds import MANIFOLDS, SPLIT_SIZE, manifold, manifold_splits
 from flatpc.data.splits import Splits
-from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,12 +48,12 @@ def load(name: str, seed: int = 0, fraction: float = 1.0) -> Splits:
     >>> load("helix", fraction=0.05).train.shape
     (50, 3)
     """
+    choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets])
+    seed = seed_number(seed)
     if name in MANIFOLDS:
         return manifold_splits(name, seed, fraction)
     if name == "gaussian_mixture":
         return gaussian_mixture_splits(seed, fraction)
-    if name not in registry().sets:
-        raise OptionError(f"Unknown data set {name!r}; choose one of {', '.join(data.name for data in datasets())}.")
     return load_debd(name).fraction(fraction)
 
 

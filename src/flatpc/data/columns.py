@@ -13,13 +13,13 @@ array([2. , 1.5])
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, shown
 from flatpc.data.filling import fill_in, new_table
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
 from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
@@ -87,10 +87,10 @@ class Column:
         strange = known & np.isnan(out)
         if unseen == "raise" and strange.any():
             row = int(np.flatnonzero(strange)[0])
-            shown = ", ".join(repr(category) for category in self.categories[:8]) + (", ..." if len(self.categories) > 8 else "")
+            listed = ", ".join(repr(category) for category in self.categories[:8]) + (", ..." if len(self.categories) > 8 else "")
             value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
             raise UnseenCategoryError(
-                f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({shown}). "
+                f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({listed}). "
                 f"Correct it, or pass unseen='missing' to treat such values as missing."
             )
         return out
@@ -157,10 +157,10 @@ class Columns:
         """Where a column stands, by name or position."""
         if isinstance(column, str) and column in self.names:
             return self.names.index(column)
-        if isinstance(column, int | np.integer) and 0 <= column < len(self.columns):
+        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(self.columns):
             return int(column)
-        shown = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
-        raise OptionError(f"There is no column {column!r}; the columns are {shown}.")
+        listed = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
+        raise OptionError(f"There is no column {shown(column)}; the columns are {listed}.", option="column")
 
     def encode(self, X: Any, missing: str = "raise", unseen: str = "raise", ignore: int | None = None) -> Array:
         """`[N, D]` float64 as circuits read it: codes of categories, numbers, and NaN for missing values.
@@ -175,8 +175,9 @@ class Columns:
         ignore
             A column, by position, that is not looked at: all NaN.
         """
-        check_choice("missing", missing, MISSING)
-        check_choice("unseen", unseen, UNSEEN)
+        choice("missing", missing, MISSING)
+        choice("unseen", unseen, UNSEEN)
+        ignore = None if ignore is None else self.position(ignore)
         table = X if isinstance(X, RawTable) else read_raw(X)
         if len(table.columns) != len(self.columns):
             raise ShapeError(f"The table has {len(table.columns)} columns; {len(self.columns)} were learnt.")
@@ -229,12 +230,6 @@ def kinds(X: Any, overrides: Overrides = None) -> dict[str, Kind]:
     {'x0': 'binary', 'x1': 'continuous', 'x2': 'categorical'}
     """
     return Columns.learn(X, overrides).kinds
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise unless `value` is one of the choices."""
-    if value not in choices:
-        raise OptionError(f"{name}={value!r}; choose {' or '.join(repr(choice) for choice in choices)}.")
 
 
 def _learn(raw: RawColumn, said: Kind | None) -> Column:

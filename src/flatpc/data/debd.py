@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, file_path, flag
 from flatpc.data.splits import Splits
-from flatpc.errors import DataError, OptionError
+from flatpc.errors import DataError
 
 DEBD = (
     "nltcs", "msnbc", "kdd", "plants", "baudio", "jester", "bnetflix", "accidents", "tretail", "pumsb_star",
@@ -86,10 +87,9 @@ def load_debd(name: str, folder: str | os.PathLike[str] | None = None, *, downlo
         False never goes to the network.
     """
     known = registry().sets
-    if name not in known:
-        raise OptionError(f"Unknown benchmark {name!r}; choose one of {', '.join(known)}.")
-    benchmark = known[name]
-    found = folder or os.environ.get("FLATPC_DATA")
+    benchmark = known[choice("name", name, known)]
+    flag("download", download)
+    found = os.environ.get("FLATPC_DATA") if folder is None else file_path("folder", folder)
     if found:
         path = benchmark.file(Path(found))
         if not path.is_file():

@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from flatpc._options import MOST, seed_number, whole_number
+from flatpc.circuit.rows import read_table
 from flatpc.data.splits import Splits
-from flatpc.errors import OptionError
+from flatpc.errors import ShapeError
 
 Array = NDArray[np.float64]
 
@@ -41,9 +43,8 @@ class GaussianMixture:
     @staticmethod
     def draw(seed: int = 0, n_variables: int = N_VARIABLES, n_components: int = N_COMPONENTS) -> GaussianMixture:
         """A random mixture as the head of this file describes it; every variable has mean 0 and variance 1."""
-        if n_variables < 1 or n_components < 1:
-            raise OptionError(f"n_variables={n_variables}, n_components={n_components}; each is at least 1.")
-        rng = np.random.default_rng(seed)
+        n_variables, n_components = whole_number("n_variables", n_variables, 1), whole_number("n_components", n_components, 1)
+        rng = np.random.default_rng(seed_number(seed))
         weights = rng.dirichlet(np.full(n_components, 5.0))
         means = rng.normal(0.0, 1.5, (n_components, n_variables))
         loadings = rng.normal(0.0, np.sqrt(0.5), (n_components, n_variables, 2))
@@ -55,7 +56,7 @@ class GaussianMixture:
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """`n` rows."""
-        rng = np.random.default_rng(seed)
+        n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
         component = rng.choice(len(self.weights), size=n, p=self.weights)
         root = np.linalg.cholesky(self.covariances)
         noise = rng.standard_normal((n, self.means.shape[1]))
@@ -63,6 +64,9 @@ class GaussianMixture:
 
     def log_prob(self, X: Array) -> Array:
         """`[N]`: the exact log-density of every row."""
+        X, _ = read_table(X)
+        if X.shape[1] != self.means.shape[1]:
+            raise ShapeError(f"The rows have {X.shape[1]} columns, but the mixture is over {self.means.shape[1]} variables.")
         root = np.linalg.cholesky(self.covariances)
         deviation = X[None] - self.means[:, None]
         # C = L Lᵀ: the squared length of L⁻¹(x - m), and log det C from the diagonal of L.
@@ -91,5 +95,6 @@ def gaussian_mixture_splits(seed: int = 0, fraction: float = 1.0, size: int = SP
     >>> fp.structures.hclt(data.train, n_latents=8, family="gaussian").n_variables
     16
     """
+    size = whole_number("size", size, 1, MOST // 3)
     rows = gaussian_mixture(3 * size, seed)
     return Splits("gaussian_mixture", rows[:size], rows[size : 2 * size], rows[2 * size :]).fraction(fraction)

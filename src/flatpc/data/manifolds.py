@@ -21,8 +21,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import MOST, choice, seed_number, whole_number
 from flatpc.data.splits import Splits
-from flatpc.errors import OptionError
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -36,16 +36,14 @@ def manifold(name: str, n: int, seed: int = 0) -> Array:
     >>> manifold("helix", 100).shape
     (100, 3)
     """
-    if name not in MANIFOLDS:
-        raise OptionError(f"Unknown manifold {name!r}; choose one of {', '.join(MANIFOLDS)}.")
-    if n < 2:
-        raise OptionError(f"n={n}; standardising takes at least 2 rows.")
-    rows = MANIFOLDS[name](n, np.random.default_rng(seed))
+    name, n = choice("name", name, MANIFOLDS), whole_number("n", n, 2, why="as standardising takes two rows")
+    rows = MANIFOLDS[name](n, np.random.default_rng(seed_number(seed)))
     return np.asarray((rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
 def manifold_splits(name: str, seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
     """Train, validation and test rows, `size` each, from one standardised draw; then the first `fraction` of train."""
+    size = whole_number("size", size, 1, MOST // 3)
     rows = manifold(name, 3 * size, seed)
     return Splits(name, rows[:size], rows[size : 2 * size], rows[2 * size :]).fraction(fraction)
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.rows import is_torch
+from flatpc._options import shown
+from flatpc.circuit.rows import from_torch, is_torch
 from flatpc.errors import DataError, ShapeError
 
 _NUMBERS = (int, float, Decimal, np.number, np.bool_)
@@ -76,9 +77,7 @@ class RawTable:
 def read_raw(X: Any) -> RawTable:
     """The columns of X; columns of an array are called x0, x1, ..."""
     if is_torch(X) and hasattr(X, "detach"):
-        X = X.detach().cpu().to_dense()
-        # NumPy has no bfloat16.
-        return _from_array((X.double() if X.is_floating_point() else X).numpy(), "torch")
+        return _from_array(from_torch(X), "torch")
     if isinstance(X, np.ndarray):
         return _from_array(X, "numpy")
     if isinstance(X, list | tuple):
@@ -180,7 +179,16 @@ def _is_missing(value: Any) -> bool:
 
 
 def _numbers(values: Iterable[Any]) -> NDArray[np.float64]:
-    return np.array([np.nan if _is_missing(value) else float(value) for value in values], dtype=np.float64)
+    return np.array([np.nan if _is_missing(value) else _float(value) for value in values], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise DataError(
+            f"The table holds {shown(value)}, which no float64 can hold; scale the column, or give its logarithm."
+        ) from None
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

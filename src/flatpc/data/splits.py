@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError
+from flatpc._options import choice, number, seed_number
+from flatpc.errors import DataError
 
 Array = NDArray[np.float64]
 
@@ -33,12 +34,18 @@ def fraction_of(rows: Any, fraction: float, *, how: str = "first", seed: int = 0
     >>> fraction_of(np.arange(10), 0.3)
     array([0, 1, 2])
     """
-    if not 0 < fraction <= 1:
-        raise OptionError(f"fraction={fraction}; it is greater than 0 and at most 1.")
+    fraction = number("fraction", fraction, 0.0, 1.0, above=True, what="it is greater than 0 and at most 1")
+    how, seed = choice("how", how, ("first", "random")), seed_number(seed)
+    if isinstance(rows, str | bytes | dict | set | type) or not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
+        raise DataError(f"Can't take some of the rows of a {type(rows).__name__}; give an array.")
+    if np.ndim(rows) == 0 or len(rows) == 0:
+        raise DataError("There are no rows; give at least one.")
     # 0.07 · 100 is 7.000000000000001 and 0.29 · 100 is 28.999999999999996: both mean what they say.
     n = max(1, int(fraction * len(rows) + 1e-9))
-    if how == "first":
-        return rows[:n]
-    if how == "random":
-        return rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])]
-    raise OptionError(f"how={how!r}; choose 'first' or 'random'.")
+    kept = np.arange(n) if how == "first" else np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])
+    if isinstance(rows, list | tuple):
+        return [rows[i] for i in kept]
+    try:
+        return rows[:n] if how == "first" else rows[kept]
+    except RuntimeError as error:  # torch's, of a tensor without rows that are alike
+        raise DataError(f"Can't take some of the rows: {error}") from None

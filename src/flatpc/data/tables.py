@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import file_path
 from flatpc.data.raw import is_number
 from flatpc.errors import DataError, ShapeError
 
@@ -52,7 +53,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
     """
-    file = Path(path)
+    file = file_path("path", path)
     if file.is_dir():
         raise DataError(f"{file} is a folder; give a file in it.")
     readers: dict[str, Callable[[Path], Table]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError
+from flatpc._options import choice
 from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
@@ -53,25 +53,20 @@ class Engine(Protocol):
 
 
 ENGINES = ("numba", "torch")
+DTYPES = ("float32", "float64")
 
 
 def get_engine(name: str = "auto") -> Engine:
     """The engine called `name`; `"auto"` is numba."""
-    if name in ("auto", "numba"):
+    if choice("engine", name, ("auto", *ENGINES)) != "torch":
         from flatpc.engine.numba_engine import NumbaEngine
 
         return NumbaEngine()
-    if name == "torch":
-        from flatpc.engine.torch_engine import TorchEngine
+    from flatpc.engine.torch_engine import TorchEngine
 
-        return TorchEngine()
-    raise OptionError(f"engine={name!r}; choose 'numba' or 'torch'.")
+    return TorchEngine()
 
 
 def check_dtype(dtype: str) -> Dtype:
     """`dtype` if it is one of ours."""
-    if dtype == "float32":
-        return "float32"
-    if dtype == "float64":
-        return "float64"
-    raise OptionError(f"dtype={dtype!r}; choose 'float32' or 'float64'.")
+    return "float32" if choice("dtype", dtype, DTYPES) == "float32" else "float64"

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import thread_count
 from flatpc.engine import packing
 from flatpc.engine._kernels import columns, items, log_domain, passes
 from flatpc.engine._kernels.adjoints import ADJOINTS, FLOWS, FUSED
@@ -59,7 +60,7 @@ class Evaluator:
         self.dtype = dtype
         self.memory = memory
         self.program = compile_circuit(circuit)
-        self.n_threads = n_threads or numba.get_num_threads()
+        self.n_threads = thread_count(n_threads) or numba.get_num_threads()
         self.weights = packing.pack_weights(circuit, self.program, dtype)
         self.inputs = packing.pack_inputs(circuit, self.program)
         self._steps = self.program.structure.steps

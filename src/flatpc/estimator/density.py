@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 import warnings
 from typing import Any
@@ -13,17 +12,17 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from flatpc.data.columns import MISSING, UNSEEN, Columns, check_choice
+from flatpc._options import choice, count, number, seconds, seed_number, whole_number
+from flatpc.data.columns import MISSING, UNSEEN, Columns
 from flatpc.data.raw import RawTable, read_raw
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator.choosing import Choice, choose
 from flatpc.estimator.files import read, write
 from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
-from flatpc.estimator.plans import Options
+from flatpc.estimator.plans import STRUCTURES, Options
 from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
 from flatpc.estimator.searching import SEARCHES, search
-from flatpc.learning.laplace import check_count
-from flatpc.structures.options import whole_number
+from flatpc.learning.sharpness import is_auto
 
 Array = NDArray[np.float64]
 
@@ -164,22 +163,22 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _options(self) -> Options:
-        check_choice("missing", self.missing, MISSING)
-        check_choice("unseen", self.unseen, UNSEEN)
-        check_choice("search", self.search, SEARCHES)
-        if not (_is_number(self.validation_fraction) and 0 <= self.validation_fraction < 1):
-            raise OptionError(f"validation_fraction={self.validation_fraction!r}; it is 0 or more and less than 1.")
-        if self.time_budget is not None and not (_is_number(self.time_budget) and self.time_budget > 0):
-            raise OptionError(f"time_budget={self.time_budget!r}; it is a positive number of seconds, or None.")
+        choice("missing", self.missing, MISSING)
+        choice("unseen", self.unseen, UNSEEN)
+        choice("search", self.search, SEARCHES)
+        if not isinstance(self.verbose, bool | np.bool_):
+            whole_number("verbose", self.verbose, 0)
         return Options(
-            structure=self.structure,
-            n_latents=None if self.n_latents == "auto" else whole_number("n_latents", self.n_latents, 1),
+            structure=choice("structure", self.structure, ("auto", *STRUCTURES)),
+            n_latents=None if is_auto(self.n_latents) else whole_number("n_latents", self.n_latents, 1),
             mu=_mu(self.mu),
-            pseudocount=None if self.pseudocount == "auto" else check_count("pseudocount", self.pseudocount),  # type: ignore[arg-type]
-            validation_fraction=self.validation_fraction,
+            pseudocount=None if is_auto(self.pseudocount) else count("pseudocount", self.pseudocount),
+            validation_fraction=number(
+                "validation_fraction", self.validation_fraction, 0.0, 1.0, below=True, what="it is 0 or more and less than 1"
+            ),
             epochs=whole_number("epochs", self.epochs, 1),
             patience=whole_number("patience", self.patience, 1),
-            time_budget=self.time_budget,
+            time_budget=None if self.time_budget is None else seconds("time_budget", self.time_budget),
             seed=_seed(self.random_state),
         )
 
@@ -203,7 +202,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, *, reset: bool) -> RawTable:
         """The table's columns, after scikit-learn's checks of their number and names."""
         table = read_raw(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except ValueError as error:  # scikit-learn's words, about the number of columns or their names
+            raise ShapeError(str(error)) from None
         return table
 
     def _rows(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Array, RawTable]:
@@ -259,7 +261,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         random_state
             Of the draw; None draws anew each time.
         """
-        check_choice("strategy", strategy, STRATEGIES)
+        choice("strategy", strategy, STRATEGIES)
         rows, table = self._rows(X, missing="marginalize")
         return self.columns_.decode(fill(self.circuit_, self.columns_, rows, strategy, _seed(random_state)), like=table)
 
@@ -313,22 +315,16 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
 def _mu(mu: Any) -> float | str | None:
-    if mu in ("auto", "mean-flow"):
-        return None if mu == "auto" else str(mu)
     if isinstance(mu, str):
-        raise OptionError(f"mu={mu!r}; choose 'auto', 'mean-flow' or a number of 0 or more.")
-    return check_count("mu", mu)
+        return None if choice("mu", mu, ("auto", "mean-flow"), also="a number of 0 or more") == "auto" else str(mu)
+    return number("mu", mu, 0.0, what="choose 'auto', 'mean-flow' or a number of 0 or more")
 
 
 def _seed(random_state: Any) -> int:
     """A seed from what scikit-learn allows as a random state; an int is its own seed."""
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        return whole_number("random_state", random_state, 0)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(np.iinfo(np.int32).max))
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    return seed_number(random_state, "random_state")

@@ -143,8 +143,6 @@ def _structures(families: Sequence[Family], asked: str) -> tuple[str, ...]:
             return "factorized", "chow_liu", "hclt", "mixture"
         all_continuous = all(isinstance(family, Gaussian) for family in families)
         return "factorized", "rat_spn" if all_continuous else "hclt", "mixture"
-    if asked not in STRUCTURES:
-        raise OptionError(f"structure={asked!r}; choose one of 'auto', {', '.join(repr(name) for name in STRUCTURES)}.")
     if asked == "chow_liu" and not all_tables:
         raise OptionError(
             "structure='chow_liu' is for binary and categorical columns only; choose 'hclt' for tables with others."

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError, ParameterError, SupportError
+from flatpc.errors import ParameterError, SupportError
 
 Array = NDArray[np.float64]
 Parameters = Mapping[str, Array]
@@ -103,11 +103,6 @@ def check_probability(p: Array, where: str) -> None:
     if not ((p >= 0) & (p <= 1)).all():
         bad = p[~((p >= 0) & (p <= 1))].ravel()[0]
         raise ParameterError(f"{where}: p holds {bad:g}; probabilities lie between 0 and 1.")
-
-
-def check_count(family: Family, n: object, rule: str) -> None:
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise OptionError(f"{type(family).__name__}(n={n!r}): n is a whole number, and {rule}.")
 
 
 def ratio(numerator: Array, denominator: Array, otherwise: Array) -> Array:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
+from flatpc._options import put, whole_number
 from flatpc.families.base import (
     Array,
     Family,
     Parameters,
     Statistics,
-    check_count,
     check_probability,
     count_and_sum,
     masked,
@@ -30,7 +30,7 @@ class Binomial(Family):
     names: ClassVar[tuple[str, ...]] = ("p",)
 
     def __post_init__(self) -> None:
-        check_count(self, self.n, "there must be at least one trial")
+        put(self, n=whole_number("Binomial: n", self.n, 1, why="the number of trials"))
 
     @property
     def n_categories(self) -> int:

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from flatpc._options import put, whole_number
 from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Parameters, Statistics, check_count, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Parameters, Statistics, check_probability, ratio
 from flatpc.families.finite import Finite
 from flatpc.families.initialize import random_simplex
 
@@ -21,7 +22,7 @@ class Categorical(Finite):
     names: ClassVar[tuple[str, ...]] = ("p",)
 
     def __post_init__(self) -> None:
-        check_count(self, self.n, "a categorical variable has at least one value")
+        put(self, n=whole_number("Categorical: n", self.n, 1, why="the values that the variable has"))
 
     @property
     def n_categories(self) -> int:

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError, ParameterError
+from flatpc._options import number, put
+from flatpc.errors import ParameterError
 from flatpc.families.base import Array, Family, Parameters, Statistics, masked, ratio
 
 
@@ -22,8 +23,8 @@ class Gaussian(Family):
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_variance < math.inf:
-            raise OptionError(f"Gaussian(min_variance={self.min_variance}): the variance floor must be positive and finite.")
+        what = "the variance floor is positive and finite"
+        put(self, min_variance=number("Gaussian: min_variance", self.min_variance, 0.0, above=True, what=what))
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         if not np.isfinite(parameters["mean"]).all():

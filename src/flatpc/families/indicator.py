@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from flatpc._options import put, whole_number
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Parameters, Statistics, check_count
+from flatpc.families.base import Array, Parameters, Statistics
 from flatpc.families.finite import Finite
 
 
@@ -21,7 +22,7 @@ class Indicator(Finite):
     learnable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_count(self, self.n, "the variable has at least one value")
+        put(self, n=whole_number("Indicator: n", self.n, 1, why="the values that the variable has"))
 
     @property
     def n_categories(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError
+from flatpc._options import choice
 
 Array = NDArray[np.float64]
 SCHEMES = ("exponential", "uniform", "dirichlet")
@@ -21,14 +21,12 @@ _EPSILON = 0.3
 
 def random_simplex(shape: tuple[int, int], rng: np.random.Generator, scheme: str, mask: NDArray[np.bool_] | None = None) -> Array:
     """Rows drawn by `scheme`, zero where `mask` is False, each summing to one."""
-    if scheme == "exponential":
+    if choice("scheme", scheme, SCHEMES) == "exponential":
         w = np.exp(-4.0 * rng.random(shape))
     elif scheme == "uniform":
         w = rng.uniform(1 - _EPSILON, 1 + _EPSILON, shape)
-    elif scheme == "dirichlet":
-        w = rng.standard_exponential(shape)
     else:
-        raise OptionError(f"Unknown scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
+        w = rng.standard_exponential(shape)
     if mask is not None:
         w = np.where(mask, w, 0.0)
     return np.asarray(w / w.sum(axis=1, keepdims=True))

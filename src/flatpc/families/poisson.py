@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from flatpc.errors import OptionError, ParameterError
+from flatpc._options import number, put
+from flatpc.errors import ParameterError
 from flatpc.families.base import Array, Family, Parameters, Statistics, count_and_sum, masked, ratio
 
 
@@ -22,8 +22,8 @@ class Poisson(Family):
     names: ClassVar[tuple[str, ...]] = ("rate",)
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_rate < math.inf:
-            raise OptionError(f"Poisson(min_rate={self.min_rate}): the floor of the rates must be positive and finite.")
+        what = "the floor of the rates is positive and finite"
+        put(self, min_rate=number("Poisson: min_rate", self.min_rate, 0.0, above=True, what=what))
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         rate = parameters["rate"]

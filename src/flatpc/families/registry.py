@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from flatpc._options import choice
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
@@ -28,9 +29,7 @@ def family(name: str | Family, **options: Any) -> Family:
     """A family by its name: `family("categorical", n=3)`. A family is returned as it is."""
     if isinstance(name, Family):
         return name
-    if name not in FAMILIES:
-        raise OptionError(f"Unknown family {name!r}; choose one of {', '.join(sorted(FAMILIES))}.")
-    made = FAMILIES[name]
+    made = FAMILIES[choice("family", name, sorted(FAMILIES), also="a family, such as flatpc.Bernoulli()")]
     known = [option.name for option in fields(made)]
     unknown = [option for option in options if option not in known]
     if unknown:

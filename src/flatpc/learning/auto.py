@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number
+from flatpc.circuit.rows import MISSING
 from flatpc.engine import clock
-from flatpc.errors import DataError, OptionError, TooLargeError
+from flatpc.errors import DataError, TooLargeError
 from flatpc.learning.auto_average import average_nll, cross_fitted_nll, members
 from flatpc.learning.auto_candidates import Plan, hidden_plans, mixture_plans, simple_plans
-from flatpc.learning.auto_regularizer import candidates, is_auto
+from flatpc.learning.auto_regularizer import candidates
 from flatpc.learning.auto_training import Candidate, Round, Task, replay
+from flatpc.learning.sharpness import is_auto
 from flatpc.structures.mixing import mix
-from flatpc.structures.options import FamilyLike, read_columns, whole_number
+from flatpc.structures.options import FamilyLike, read_columns
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -147,8 +150,9 @@ def choose(
 
     compile_kernels(single=True)  # before the clock starts
     search = _Search(
-        X, valid, family, UNLIMITED if budget is None else whole_number("budget", budget, 0), time_budget, regularizer, sharpness,
-        average, whole_number("seed", seed, 0), missing, n_threads, progress,
+        X, valid, family, UNLIMITED if budget is None else whole_number("budget", budget, 0), seconds("time_budget", time_budget),
+        regularizer, sharpness, flag("average", average), seed_number(seed), choice("missing", missing, MISSING),
+        thread_count(n_threads), flag("progress", progress),
     )  # fmt: skip
     return search.run()
 
@@ -161,8 +165,6 @@ class _Search:
         average: bool, seed: int, missing: str, n_threads: int | None, progress: bool,
     ) -> None:  # fmt: skip
         self.began = clock.now()
-        if not time_budget > 0:
-            raise OptionError(f"time_budget={time_budget}; it is a positive number of seconds.")
         self.time_budget, self.average, self.progress = time_budget, average, progress
         self.budget = budget
         rows, families = read_columns(X, family)

@@ -10,7 +10,7 @@ from flatpc.errors import OptionError
 from flatpc.learning.auto_training import short
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.regularizers import Regularizers
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.sharpness import Sharpness, check_sharpness, is_auto
 
 if TYPE_CHECKING:
     from flatpc.learning.fitting import Fit
@@ -23,15 +23,12 @@ TRIAL_SHARE = 0.2
 """Of the epochs, for which each candidate is tried."""
 
 
-def is_auto(option: Any) -> bool:
-    """Whether a user left the choice to us."""
-    return isinstance(option, str) and option == "auto"
-
-
 def candidates(regularizer: Any, sharpness: Any, method: str = "em") -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
     """The regularisers that are given, and those to try along with them, if the choice of one or both is left to us."""
     given: tuple[Any, ...] = ()
     tried: list[Any] = []
+    if sharpness is not None and not is_auto(sharpness):
+        check_sharpness(sharpness)
     for option, several in ((sharpness, SHARPNESS), (regularizer, LAPLACE if method == "em" else ())):
         if is_auto(option):
             tried += several

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
+from flatpc.circuit.rows import check_circuit
 
 Bools = NDArray[np.bool_]
 
@@ -27,6 +28,7 @@ def compact(circuit: Circuit) -> Circuit:
     A unit stays if its place in a product or mixture is bound to one that is used. Circuits whose sums share weights are left
     as they are.
     """
+    check_circuit(circuit)
     if any(isinstance(node, Sum | Mixture) and node.tie is not None for node in circuit.nodes):
         return circuit
     kept = _kept(circuit)

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import number, put, whole_number
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
-from flatpc.errors import OptionError
 from flatpc.learning.topdown import weight_views
-from flatpc.structures.options import whole_number
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,11 +45,10 @@ class Dropout:
 
     def __post_init__(self) -> None:
         for name in ("inputs", "sums"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise OptionError(f"Dropout({name}={value}); it is a probability from 0 to less than 1.")
+            what = "it is a probability from 0 to less than 1"
+            put(self, **{name: number(f"Dropout: {name}", getattr(self, name), 0.0, 1.0, below=True, what=what)})
         if self.rows_per_mask is not None:
-            whole_number("Dropout: rows_per_mask", self.rows_per_mask, 1)
+            put(self, rows_per_mask=whole_number("Dropout: rows_per_mask", self.rows_per_mask, 1))
 
 
 class Dropped:

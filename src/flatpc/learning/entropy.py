@@ -15,7 +15,6 @@ whole objective in the unit's own weights, and EM climbs. Without it a unit is b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import flag, number, put
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine._kernels import update
 from flatpc.engine.evaluator import Evaluator
-from flatpc.errors import OptionError, TiedParametersError
+from flatpc.errors import TiedParametersError
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 from flatpc.learning._kernels.entropy import maximise_units
@@ -55,8 +55,12 @@ class Entropy:
     inputs: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tau < math.inf:
-            raise OptionError(f"Entropy(tau={self.tau}); it is 0 or a positive number.")
+        put(
+            self,
+            tau=number("Entropy: tau", self.tau, 0.0, what="it is 0 or a positive number"),
+            children=flag("Entropy: children", self.children),
+            inputs=flag("Entropy: inputs", self.inputs),
+        )
 
 
 class EntropyStep:

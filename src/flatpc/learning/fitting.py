@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.rows import read_rows
+from flatpc._options import (
+    choice,
+    count,
+    file_path,
+    flag,
+    function,
+    number,
+    seconds,
+    seed_number,
+    several,
+    thread_count,
+    whole_number,
+)
+from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
@@ -22,18 +35,18 @@ from flatpc.learning.dropout import Dropout
 from flatpc.learning.em import EM
 from flatpc.learning.history import History
 from flatpc.learning.hyper_weights import Generated
-from flatpc.learning.laplace import check_count
 from flatpc.learning.loop import Callback, Learner, Loop, Plan
 from flatpc.learning.notes import notes_on
 from flatpc.learning.regularizers import Regularizers
 from flatpc.learning.schedules import Schedule, as_schedule, check_range
-from flatpc.learning.sharpness import Sharpness
-from flatpc.structures.options import whole_number
+from flatpc.learning.sharpness import Sharpness, check_sharpness, is_auto
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 METHODS = ("em", "adam", "sgd")
+_MOMENTUM = "it is the share of the past in the averaged flows, from 0 to less than 1"
+_CLIP = "it is the largest norm of a gradient, a positive number, or None"
 WORTH_THREADS = 5e6
 """Edges times rows of a step below which handing work to a second thread takes longer than the work."""
 
@@ -144,22 +157,30 @@ def fit(
     distributed
         Share every batch among the processes started by torchrun.
     """
+    check_circuit(circuit)
+    method, missing, dtype = choice("method", method, METHODS), choice("missing", missing, MISSING), check_dtype(dtype)
+    epochs, seed, n_threads = whole_number("epochs", epochs, 0), seed_number(seed), thread_count(n_threads)
+    batch_size = None if batch_size is None else whole_number("batch_size", batch_size, 1)
+    early_stopping = None if early_stopping is None else whole_number("early_stopping", early_stopping, 1)
+    checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
+    sharpness_every = whole_number("sharpness_every", sharpness_every, 0)
+    pseudocount = count("pseudocount", pseudocount)
+    input_pseudocount = None if input_pseudocount is None else count("input_pseudocount", input_pseudocount)
+    momentum = number("momentum", momentum, 0.0, 1.0, below=True, what=_MOMENTUM)
+    clip = None if clip is None else number("clip", clip, 0.0, above=True, what=_CLIP)
+    time_budget = None if time_budget is None else seconds("time_budget", time_budget)
+    checkpoint = None if checkpoint is None else file_path("checkpoint", checkpoint)
+    log = None if log is None else file_path("log", log)
+    callbacks = [function("callbacks", callback) for callback in several("callbacks", callbacks, "a list of functions")]
+    anemone, distributed, progress = flag("anemone", anemone), flag("distributed", distributed), flag("progress", progress)
     given = dict(locals())
-    if "auto" in (sharpness, regularizer):
+    if is_auto(sharpness) or is_auto(regularizer):
         from flatpc.learning.auto_regularizer import fit_auto
 
         return fit_auto(fit, given)
-    epochs = whole_number("epochs", epochs, 0)
-    if batch_size is not None:
-        batch_size = whole_number("batch_size", batch_size, 1)
-    seed = whole_number("seed", seed, 0)
-    patience = None if early_stopping is None else whole_number("early_stopping", early_stopping, 1)
-    if method not in METHODS:
-        raise OptionError(f"method={method!r}; choose one of 'em', 'adam', 'sgd'.")
+    patience = early_stopping
     if patience is not None and valid is None:
-        raise OptionError("early_stopping judges by validation rows; pass valid=...")
-    if time_budget is not None and not time_budget > 0:
-        raise OptionError(f"time_budget={time_budget}; it is a positive number of seconds.")
+        raise OptionError("early_stopping judges by validation rows; pass valid=...", option="early_stopping")
     chosen = Regularizers.read(regularizer, method)
     if chosen.recipe is not None:
         rest = [part for part in chosen.parts if part is not chosen.recipe]
@@ -171,7 +192,7 @@ def fit(
     size = min(batch_size or len(rows), len(rows))
     if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
         n_threads = 1
-    evaluator = Evaluator(circuit, check_dtype(dtype), n_threads)
+    evaluator = Evaluator(circuit, dtype, n_threads)
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
         "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
@@ -181,8 +202,8 @@ def fit(
     learner = _learner(evaluator, rows, judges is not None, workers, options)
     plan = Plan(
         epochs, size, seed, patience, patience is not None,
-        math.inf if time_budget is None else time_budget, checkpoint, whole_number("checkpoint_every", checkpoint_every, 1), log,
-        callbacks, whole_number("sharpness_every", sharpness_every, 0), progress,
+        math.inf if time_budget is None else time_budget, checkpoint, checkpoint_every, log,
+        callbacks, sharpness_every, progress,
     )  # fmt: skip
     identity = {} if checkpoint is None else fingerprint(circuit, rows, judges, options)
     prepared = None if judges is None else Evidence(evaluator.program, judges)
@@ -201,7 +222,7 @@ def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float6
 
 def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, workers: Workers, options: dict[str, Any]) -> Learner:
     method = options["method"]
-    step_size = as_schedule(options["step_size"])
+    step_size = as_schedule("step_size", options["step_size"])
     chosen = _regularizers(options, judged)
     collect = chosen.collect(evaluator, rows, options["seed"], workers.rank)
     if method == "em":
@@ -215,7 +236,7 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
         return EM(
             evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
             input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,
-            entropy=chosen.entropy, momentum=_momentum(options["momentum"]), anemone=options["anemone"],
+            entropy=chosen.entropy, momentum=options["momentum"], anemone=options["anemone"],
         )  # fmt: skip
     for name in ("momentum", "anemone"):
         if options[name]:
@@ -227,19 +248,12 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
     return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect, made)
 
 
-def _momentum(value: float) -> float:
-    if not 0 <= value < 1:
-        raise OptionError(f"momentum={value}; it is the share of the past in the averaged flows, from 0 to less than 1.")
-    return value
-
-
 def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
     """All regularisers of a run, those that have an option of their own included."""
     method, sharpness = options["method"], options["sharpness"]
     chosen = Regularizers.read(options["regularizer"], method)
     if sharpness is not None:
-        if not isinstance(sharpness, Sharpness):
-            raise OptionError(f"sharpness={sharpness!r}; give fp.Sharpness(...), such as fp.Sharpness(mu={sharpness!r}).")
+        check_sharpness(sharpness)
         if chosen.sharpness is not None:
             raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
         chosen = chosen.add(sharpness)
@@ -252,8 +266,7 @@ def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
 
 
 def _with_counts(chosen: Regularizers, method: str, pseudocount: float, inputs: float | None) -> Regularizers:
-    check_count("pseudocount", pseudocount)
-    inputs = pseudocount if inputs is None else check_count("input_pseudocount", inputs)
+    inputs = pseudocount if inputs is None else inputs
     if not (pseudocount or inputs):
         return chosen
     if method != "em":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
-from flatpc.errors import DataError, OptionError
+from flatpc.errors import DataError
 from flatpc.learning import model
 from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
@@ -48,8 +48,6 @@ class Gradient:
         collect: Collect | None = None,
         unconstrained: Unconstrained | None = None,
     ) -> None:
-        if clip is not None and not clip > 0:
-            raise OptionError(f"clip={clip}; it is the largest norm of a gradient, a positive number, or None.")
         self.evaluator = evaluator
         self.step_size, self.sharpness, self.clip, self.ascent = step_size, sharpness, clip, ascent
         self.workers = workers or Workers()

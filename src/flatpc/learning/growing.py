@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import number, seed_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
-from flatpc.errors import OptionError
-from flatpc.structures.options import whole_number
+from flatpc.circuit.rows import check_circuit
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,9 +33,9 @@ def grow(circuit: Circuit, noise: float = 0.1, seed: int = 0) -> Circuit:
 
     The root has one unit, and so have the nodes whose width hangs on the root's, through products and mixtures.
     """
-    if not 0 <= noise < np.inf:
-        raise OptionError(f"noise={noise}; it is the relative size of the noise on copied weights, 0 or more.")
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    noise = number("noise", noise, 0.0, what="it is the relative size of the noise on copied weights, 0 or more")
+    rng = np.random.default_rng(seed_number(seed))
+    check_circuit(circuit)
     single = _single(circuit)
     # Which old unit each new one copies.
     origin: list[Ints] = []

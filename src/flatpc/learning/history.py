@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, number
 from flatpc._writing import cant_write
 
 Row = dict[str, Any]
@@ -37,6 +38,8 @@ class History(list[Row]):
 
     def column(self, name: str) -> NDArray[np.float64]:
         """`[epochs]`."""
+        if self:
+            choice("name", name, tuple(self[0]))
         return np.array([row[name] for row in self], np.float64)
 
 
@@ -46,9 +49,14 @@ def degree_of_overfitting(train_nll: float, valid_nll: float) -> float:
     >>> degree_of_overfitting(2.0, 2.5)
     25.0
     """
+    train_nll, valid_nll = _nll("train_nll", train_nll), _nll("valid_nll", valid_nll)
     if not (math.isfinite(train_nll) and math.isfinite(valid_nll)) or train_nll == 0:
         return math.nan
     return 100.0 * abs(valid_nll - train_nll) / abs(train_nll)
+
+
+def _nll(name: str, value: Any) -> float:
+    return value if isinstance(value, float) else number(name, value)
 
 
 def to_json(value: Any) -> Any:

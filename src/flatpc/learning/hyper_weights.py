@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import put, whole_number
 from flatpc.engine.evaluator import Evaluator
 from flatpc.learning.topdown import weight_views
 from flatpc.learning.unconstrained import Unconstrained
-from flatpc.structures.options import whole_number
 
 Array = NDArray[np.float64]
 Shape = tuple[int, int]
@@ -43,8 +43,8 @@ class HyperWeights:
     hidden: int = 20
 
     def __post_init__(self) -> None:
-        whole_number("HyperWeights: dimension", self.dimension, 1)
-        whole_number("HyperWeights: hidden", self.hidden, 1)
+        for name in ("dimension", "hidden"):
+            put(self, **{name: whole_number(f"HyperWeights: {name}", getattr(self, name), 1)})
 
 
 class Generated(Unconstrained):

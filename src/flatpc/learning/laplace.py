@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from flatpc.errors import OptionError
+from flatpc._options import choice, count, put
 
 PARTS = ("all", "sums", "inputs")
 
@@ -29,9 +28,7 @@ class Laplace:
     on: str = "all"
 
     def __post_init__(self) -> None:
-        check_count("Laplace: pseudocount", self.pseudocount)
-        if self.on not in PARTS:
-            raise OptionError(f"Laplace(on={self.on!r}); choose one of {', '.join(repr(part) for part in PARTS)}.")
+        put(self, pseudocount=count("Laplace: pseudocount", self.pseudocount), on=choice("Laplace: on", self.on, PARTS))
 
     @property
     def of_sums(self) -> float:
@@ -42,14 +39,3 @@ class Laplace:
     def of_inputs(self) -> float:
         """Counts of each unit of an input."""
         return 0.0 if self.on == "sums" else self.pseudocount
-
-
-def check_count(name: str, value: float) -> float:
-    """The value, or an error unless it is a finite number of 0 or more."""
-    try:
-        good = 0 <= value < math.inf
-    except TypeError:
-        good = False
-    if not good:
-        raise OptionError(f"{name}={value!r}; it counts rows, so it is 0 or a positive number.")
-    return value

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flatpc.errors import OptionError
+from flatpc._options import number, put, whole_number
 from flatpc.learning.compacting import compact
 from flatpc.learning.growing import grow
 from flatpc.learning.history import History
-from flatpc.learning.pruning import prune
-from flatpc.structures.options import whole_number
+from flatpc.learning.pruning import prune, share_of_edges
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -37,11 +36,12 @@ class PruneGrow:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fraction < 1:
-            raise OptionError(f"PruneGrow(fraction={self.fraction}); it is the share of edges to remove, from 0 to less than 1.")
-        if not 0 <= self.noise < float("inf"):
-            raise OptionError(f"PruneGrow(noise={self.noise}); it is 0 or a positive number.")
-        whole_number("PruneGrow: rounds", self.rounds, 1)
+        put(
+            self,
+            fraction=share_of_edges("PruneGrow: fraction", self.fraction),
+            noise=number("PruneGrow: noise", self.noise, 0.0, what="it is 0 or a positive number"),
+            rounds=whole_number("PruneGrow: rounds", self.rounds, 1),
+        )
 
     def run(self, fit: Callable[..., Fit], circuit: Circuit, X: Any, options: dict[str, Any]) -> Fit:
         """All parts; `options` are those of `fit`. Each part has a checkpoint and a log of its own, numbered from 0."""

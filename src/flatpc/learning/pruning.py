@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Sum
-from flatpc.errors import OptionError
+from flatpc.circuit.rows import check_circuit
 
 if TYPE_CHECKING:
     from flatpc.circuit.nodes import Node
@@ -42,9 +43,8 @@ def prune(circuit: Circuit, X: Any, fraction: float, *, missing: str = "raise") 
     fraction
         From 0 to less than 1, of the edges that there are.
     """
-    if not 0 <= fraction < 1:
-        raise OptionError(f"fraction={fraction}; it is the share of edges to remove, from 0 to less than 1.")
-    flows = circuit.flows(X, missing=missing).sums
+    fraction = share_of_edges("fraction", fraction)
+    flows = check_circuit(circuit).flows(X, missing=missing).sums
     owners = [i for i, node in enumerate(circuit.nodes) if isinstance(node, Sum) and circuit.owners[i] == i]
     exists = {i: _mask(circuit, i) for i in owners}
     order = []
@@ -66,6 +66,11 @@ def prune(circuit: Circuit, X: Any, fraction: float, *, missing: str = "raise") 
         masks[i] = exists[i] & ~gone[start : start + size].reshape(exists[i].shape)
         start += size
     return _without(circuit, masks)
+
+
+def share_of_edges(name: str, value: Any) -> float:
+    """The share of edges to remove."""
+    return number(name, value, 0.0, 1.0, below=True, what="it is the share of edges to remove, from 0 to less than 1")
 
 
 def _mask(circuit: Circuit, i: int) -> NDArray[np.bool_]:

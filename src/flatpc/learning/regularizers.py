@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import wrong
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.collect import Collect
@@ -125,14 +126,13 @@ class Regularizers:
 def _one(part: Any, method: str) -> Regularizer:
     if isinstance(part, str):
         if part not in NAMES:
-            raise OptionError(f"regularizer={part!r}; choose one of {', '.join(sorted(NAMES))}, or give one with options.")
+            raise wrong("regularizer", part, f"choose one of {', '.join(sorted(NAMES))}, or give one with options.")
         part = NAMES[part]()
     if not isinstance(part, Regularizer):
-        what = f"regularizer={part!r}"
         if isinstance(part, type) and part in NAMES.values():
-            raise OptionError(f"{what}; give an instance, such as fp.learning.{part.__name__}().")
+            raise wrong("regularizer", part, f"give an instance, such as fp.learning.{part.__name__}().")
         known = ", ".join(sorted(kind.__name__ for kind in NAMES.values()))
-        raise OptionError(f"{what}; give one of {known} from fp.learning, its name, or a list of them.")
+        raise wrong("regularizer", part, f"give one of {known} from fp.learning, its name, or a list of them.")
     name = type(part).__name__
     if isinstance(part, EM_ONLY) and method != "em":
         raise OptionError(f"{name} changes the M-step of EM; leave it out with method={method!r}.")

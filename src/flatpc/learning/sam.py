@@ -6,13 +6,12 @@ ASAM (Kwon et al., 2021):   e = ρ T² g / ‖T g‖,   T = |z| + η
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError
+from flatpc._options import number, put
 
 Array = NDArray[np.float64]
 
@@ -24,7 +23,7 @@ class SAM:
     rho: float = 0.05
 
     def __post_init__(self) -> None:
-        _check("rho", self.rho)
+        put(self, rho=number("SAM: rho", self.rho, 0.0, above=True))
 
     def offset(self, z: Array, gradient: Array) -> Array:
         """Where to look, from z."""
@@ -40,8 +39,7 @@ class ASAM:
     eta: float = 0.01
 
     def __post_init__(self) -> None:
-        _check("rho", self.rho)
-        _check("eta", self.eta)
+        put(self, rho=number("ASAM: rho", self.rho, 0.0, above=True), eta=number("ASAM: eta", self.eta, 0.0, above=True))
 
     def offset(self, z: Array, gradient: Array) -> Array:
         """Where to look, from z."""
@@ -49,8 +47,3 @@ class ASAM:
         scaled = size * gradient
         norm = float(np.linalg.norm(scaled))
         return self.rho / norm * size * scaled if norm > 0 else np.zeros_like(z)
-
-
-def _check(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise OptionError(f"{name}={value}; it is a positive number.")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flatpc.errors import OptionError
+from flatpc._options import as_float, instance, number, wrong
 
 Schedule = Callable[[float], float]
 
@@ -61,34 +61,40 @@ class Stages:
 
 def linear(start: float, end: float) -> Schedule:
     """From `start` to `end` in a straight line."""
-    return Linear(start, end)
+    return Linear(number("start", start), number("end", end))
 
 
 def cosine(start: float, end: float = 0.0) -> Schedule:
     """From `start` to `end` along half a cosine."""
-    return Cosine(start, end)
+    return Cosine(number("start", start), number("end", end))
 
 
 def stages(values: Mapping[float, float]) -> Schedule:
     """`{0.0: 0.1, 0.5: 0.01}`: 0.1 in the first half, then 0.01."""
-    ordered = tuple(sorted(values.items()))
+    instance("values", values, Mapping, "a dict from progress, 0 to less than 1, to numbers")
+    ordered = tuple(sorted((number("values", start), number("values", value)) for start, value in values.items()))
     if not ordered or ordered[0][0] != 0 or ordered[-1][0] >= 1:
-        raise OptionError(f"stages({dict(values)}): stages start at progress 0 and before 1; the first one at 0.")
+        raise wrong("values", values, "stages start at progress 0 and before 1; the first one at 0.")
     return Stages(ordered)
 
 
-def as_schedule(value: float | Schedule) -> Schedule:
+def as_schedule(name: str, value: float | Schedule, allowed: str = "give a number or a schedule") -> Schedule:
     """A number as a constant schedule; a schedule as it is."""
-    return value if callable(value) else Constant(float(value))
+    if callable(value) and not isinstance(value, type):
+        return value
+    return Constant(number(name, value, what=allowed))
 
 
 def check_range(name: str, schedule: Schedule, low: float, high: float, *, open_low: bool = False, remedy: str = "") -> None:
     """Raise unless the schedule stays in range at a hundred places."""
     for i in range(101):
-        value = schedule(min(i / 100, 1 - 1e-12))
+        try:
+            value = as_float(schedule(min(i / 100, 1 - 1e-12)))
+        except TypeError as error:
+            raise wrong(name, schedule, f"a schedule is a function of the progress, from 0 to 1, but {error}.") from None
         inside = (low < value if open_low else low <= value) and value <= high and math.isfinite(value)
         if not inside:
             when = "" if isinstance(schedule, Constant) else f" at progress {i / 100:g}"
             bracket = "(" if open_low else "["
             end = "∞)" if math.isinf(high) else f"{high:g}]"
-            raise OptionError(f"{name} is {value}{when}; it must lie in {bracket}{low:g}, {end}.{' ' + remedy if remedy else ''}")
+            raise wrong(name, value, f"it must lie in {bracket}{low:g}, {end}{when}.{' ' + remedy if remedy else ''}")

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flatpc._options import MOST_THREADS, file_path, flag, several, whole_number, wrong
+from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.schedules import Schedule
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.sharpness import Sharpness, check_sharpness
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -77,9 +79,14 @@ def select(
     n_jobs
         Processes; None takes joblib's own setting, so a Dask or Ray backend serves as well.
     """
-    if len(grid) == 0:
-        raise OptionError("grid is empty; give at least one value of mu.")
-    base = sharpness or Sharpness()
+    check_circuit(circuit)
+    flag("warm", warm)
+    if n_jobs is not None and whole_number("n_jobs", n_jobs, -MOST_THREADS, MOST_THREADS) == 0:
+        raise wrong("n_jobs", n_jobs, "give a number of processes, -1 for one per core, or None.")
+    grid = several("grid", grid, "a list of values of mu")
+    if not grid:
+        raise OptionError("grid is empty; give at least one value of mu.", option="grid")
+    base = Sharpness() if sharpness is None else check_sharpness(sharpness)
     runs = [(mu, dataclasses.replace(base, mu=mu), _options(options, number)) for number, mu in enumerate(grid)]
     if warm:
         fits: list[Fit] = []
@@ -98,7 +105,7 @@ def select(
 
 
 def _options(options: dict[str, Any], number: int) -> dict[str, Any]:
-    own = {name: f"{options[name]}.{number}" for name in ("checkpoint", "log") if options.get(name) is not None}
+    own = {name: f"{file_path(name, options[name])}.{number}" for name in ("checkpoint", "log") if options.get(name) is not None}
     return {**options, **own}
 
 

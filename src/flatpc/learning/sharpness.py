@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from flatpc._options import choice, flag, instance, number, put
 from flatpc.errors import OptionError
-from flatpc.learning.schedules import Constant, Schedule, check_range
+from flatpc.learning.schedules import Constant, Schedule, as_schedule, check_range
 
 UPDATES = ("quadratic", "cubic")
 MULTIPLIERS = ("renormalize", "exact")
 UNITS = ("counts", "mean-flow")
 SPACES = ("weights", "logits", "logit-gradient")
+_GIVE = "fp.Sharpness(...), such as fp.Sharpness(mu=0.1)"
 METHODS = {"mean-flow": "em", "adaptive": "adam and sgd"}
 
 
@@ -58,36 +60,33 @@ class Sharpness:
     max_overfitting: float = 100.0
 
     def __post_init__(self) -> None:
-        _choose("update", self.update, UPDATES)
-        _choose("multiplier", self.multiplier, MULTIPLIERS)
-        _choose("unit", self.unit, UNITS)
-        _choose("space", self.space, SPACES)
+        for name, names in (("update", UPDATES), ("multiplier", MULTIPLIERS), ("unit", UNITS), ("space", SPACES)):
+            choice(f"Sharpness: {name}", getattr(self, name), names)
         if isinstance(self.mu, str):
-            _choose("mu", self.mu, ("a number", *METHODS), hidden=1)
+            choice("Sharpness: mu", self.mu, tuple(METHODS), also="a number")
         else:
-            check_range("Sharpness(mu=...)", self.schedule, 0.0, math.inf)
-        for name, value, least in (("kappa", self.kappa, 1.0), ("scale", self.scale, 0.0)):
-            if not (least <= value < math.inf):
-                raise OptionError(f"Sharpness({name}={value}); it must be a finite number of at least {least:g}.")
-        if not self.max_overfitting >= 0:
-            raise OptionError(f"Sharpness(max_overfitting={self.max_overfitting}); it is a percentage of 0 or more.")
+            check_range("Sharpness: mu", self.schedule, 0.0, math.inf)
+        put(
+            self,
+            inputs=flag("Sharpness: inputs", self.inputs),
+            kappa=number("Sharpness: kappa", self.kappa, 1.0),
+            scale=number("Sharpness: scale", self.scale, 0.0),
+            max_overfitting=number(
+                "Sharpness: max_overfitting", self.max_overfitting, 0.0, infinite=True, what="it is a percentage of 0 or more"
+            ),
+        )
 
     @property
     def schedule(self) -> Schedule:
         """μ as a schedule; 1 for `"mean-flow"`, whose unit is the mean flow."""
-        if self.mu == "mean-flow":
+        if isinstance(self.mu, str):
             return Constant(1.0)
-        if callable(self.mu):
-            return self.mu
-        try:
-            return Constant(float(self.mu))
-        except (TypeError, ValueError):
-            raise OptionError(f"Sharpness(mu={self.mu!r}); give a number, a schedule, 'mean-flow' or 'adaptive'.") from None
+        return as_schedule("Sharpness: mu", self.mu, "give a number, a schedule, 'mean-flow' or 'adaptive'")
 
     @property
     def relative(self) -> bool:
         """Whether μ is in units of the mean flow of a layer."""
-        return self.mu == "mean-flow" or self.unit == "mean-flow"
+        return (isinstance(self.mu, str) and self.mu == "mean-flow") or self.unit == "mean-flow"
 
     def check_method(self, method: str) -> None:
         """Raise if μ is of a kind that the method doesn't have."""
@@ -100,7 +99,12 @@ class Sharpness:
             )
 
 
-def _choose(name: str, value: Any, choices: tuple[str, ...], hidden: int = 0) -> None:
-    if value not in choices[hidden:]:
-        shown = ", ".join([*choices[:hidden], *(repr(c) for c in choices[hidden:])])
-        raise OptionError(f"Sharpness({name}={value!r}); choose one of {shown}.")
+def check_sharpness(value: Any) -> Sharpness:
+    """The option `sharpness` of those who learn, unless it is None or `"auto"`."""
+    checked: Sharpness = instance("sharpness", value, Sharpness, _GIVE)
+    return checked
+
+
+def is_auto(option: Any) -> bool:
+    """Whether a user left the choice of an option to us."""
+    return isinstance(option, str) and option == "auto"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from flatpc._options import choice, number, put, whole_number
 from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
@@ -28,7 +29,6 @@ from flatpc.errors import MissingValueError, OptionError
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 from flatpc.families.indicator import Indicator
-from flatpc.structures.options import whole_number
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -62,12 +62,11 @@ class Softening:
     draws: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.beta <= 1:
-            raise OptionError(f"Softening(beta={self.beta}); it is the probability that a value is kept, in (0, 1].")
-        if self.toward not in TOWARD:
-            raise OptionError(f"Softening(toward={self.toward!r}); choose 'uniform' or 'marginals'.")
+        what = "it is the probability that a value is kept, in (0, 1]"
+        put(self, beta=number("Softening: beta", self.beta, 0.0, 1.0, above=True, what=what))
+        choice("Softening: toward", self.toward, TOWARD)
         if self.draws is not None:
-            whole_number("Softening: draws", self.draws, 1)
+            put(self, draws=whole_number("Softening: draws", self.draws, 1))
 
     def transitions(self, n: int, counts: Array) -> Array:
         """`[n, n]`: W(v | x) in row x and column v, for a variable with n values that occur so often."""

@@ -6,6 +6,7 @@ import math
 import os
 from typing import Any
 
+from flatpc._options import file_path
 from flatpc.errors import OptionError
 from flatpc.learning.history import Row
 
@@ -14,6 +15,7 @@ class TensorBoard:
     """`fp.fit(..., callbacks=[fp.learning.TensorBoard("runs/one")])`."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        folder = file_path("folder", folder)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import flag, number
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum, children_of
-from flatpc.circuit.rows import read_rows
-from flatpc.errors import OptionError, StructureError, TiedParametersError
+from flatpc.circuit.rows import check_circuit, read_rows
+from flatpc.errors import StructureError, TiedParametersError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -76,9 +77,9 @@ def dropout_uncertainty(
     exact
         False takes different nodes for independent, which is right for trees.
     """
-    if not 0 <= p < 1:
-        raise OptionError(f"p={p}; it is the probability that an edge is dropped, from 0 to less than 1.")
-    circuit.check_structure()
+    p = number("p", p, 0.0, 1.0, below=True, what="it is the probability that an edge is dropped, from 0 to less than 1")
+    flag("exact", exact)
+    check_circuit(circuit).check_structure()
     if any(owner != i and not isinstance(circuit.nodes[i], Input) for i, owner in enumerate(circuit.owners)):
         raise TiedParametersError("Dropout inference drops each edge on its own, but some sums share weights; untie them first.")
     rows = read_rows(circuit, X, missing)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.rows import is_torch, read_rows
-from flatpc.engine.contract import Flows, check_dtype, get_engine
-from flatpc.errors import OptionError, ShapeError
+from flatpc.engine.contract import ENGINES, Flows, check_dtype, get_engine
+from flatpc.errors import ShapeError
 from flatpc.queries.tables import Array, give_back, refuse_impossible
 
 Mask = NDArray[np.bool_]
@@ -72,7 +73,7 @@ def flows(circuit: Circuit, X: Any, missing: str = "raise", *, engine: str = "au
 
 def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine: str, dtype: str) -> Any:
     """Log p(x) with the `hidden` entries integrated out, as the kind of table that X is."""
-    if engine in ("auto", "torch") and _wants_gradient(X):
+    if choice("engine", engine, ("auto", *ENGINES)) != "numba" and _wants_gradient(X):
         return _differentiable_log_prob(circuit, X, hidden, dtype)
     if hidden is not None:
         rows = np.where(hidden, np.nan, rows)
@@ -106,7 +107,7 @@ def _read_given(given: Any, shape: tuple[int, ...]) -> Mask:
     n_variables = shape[1]
     try:
         named = np.asarray(given.detach().cpu() if is_torch(given) else given)
-    except ValueError:
+    except (ValueError, TypeError, RuntimeError):
         named = np.array(None)
     if named.dtype == bool:
         if named.shape not in ((n_variables,), shape):
@@ -115,13 +116,11 @@ def _read_given(given: Any, shape: tuple[int, ...]) -> Mask:
             )
         return np.broadcast_to(named, shape)
     if named.ndim != 1 or (named.size and named.dtype.kind not in "iu"):
-        raise OptionError(
-            f"given={given!r} is neither a boolean mask nor a list of variables; write given=[0, 2] to name two of them."
-        )
+        raise wrong("given", given, "give a boolean mask or a list of variables, such as given=[0, 2] to name two of them.")
     variables = named.astype(np.int64)
     outside = variables[(variables < 0) | (variables >= n_variables)]
     if len(outside):
-        raise OptionError(f"given names variable {outside[0]}; the circuit's variables are 0 to {n_variables - 1}.")
+        raise wrong("given", given, f"the circuit's variables are 0 to {n_variables - 1}, and {outside[0]} is none of them.")
     mask = np.zeros(n_variables, dtype=bool)
     mask[variables] = True
     return np.broadcast_to(mask, shape)

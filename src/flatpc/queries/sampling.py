@@ -6,16 +6,15 @@ given what is known (1 for every unit when nothing is), and at the inputs that a
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
+from flatpc._options import seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
-from flatpc.circuit.rows import is_torch, read_rows
+from flatpc.circuit.rows import check_circuit, is_torch, read_rows
 from flatpc.engine.contract import get_engine
-from flatpc.errors import OptionError
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 
@@ -29,9 +28,8 @@ def sample(circuit: Circuit, n: int = 1, seed: int = 0, given: Any = None) -> An
     `given` is a table `[M, D]` in which NaN is unknown, and the answer `[n, M, D]`; or one row `[D]`, and the answer
     `[n, D]`. Known entries are kept. The same seed gives the same rows. Known values of probability zero raise `DataError`.
     """
-    n = _whole_number("n", n, at_least=1)
-    rng = np.random.default_rng(_whole_number("seed", seed, at_least=0))
-    circuit.check_structure()
+    n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
+    check_circuit(circuit).check_structure()
     if given is None:
         out = np.full((n, circuit.n_variables), np.nan)
         for block in row_blocks(n, _BYTES_PER_VISIT * len(circuit.nodes)):
@@ -106,16 +104,6 @@ def _draw_edges(weights: Array, which: Indices, rng: np.random.Generator) -> Ind
 
 def _is_row(given: Any) -> bool:
     try:
-        return np.ndim(given) == 1
-    except ValueError:  # Rows of different lengths; reading them says so.
+        return np.ndim(given) == 1 and not isinstance(given, str | bytes)
+    except (ValueError, TypeError, RuntimeError):  # Rows of different lengths, for instance; reading them says so.
         return False
-
-
-def _whole_number(name: str, value: Any, at_least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = at_least - 1
-    if number < at_least:
-        raise OptionError(f"{name}={value!r}; it must be a whole number, {at_least} or more.")
-    return number

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._options import count
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
@@ -15,7 +16,7 @@ from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 from flatpc.families.indicator import Indicator
 from flatpc.structures.mutual_information import PairCounts
-from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
+from flatpc.structures.options import FamilyLike, read_columns
 from flatpc.structures.tree_models import TreeModel, check_prior, fit_tree
 
 
@@ -46,7 +47,7 @@ def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical",
         `"marginals"`: the rows that smoothing adds are so many for each value of the parent, with the child distributed as it is
         in all rows. Of sparse or few rows this makes a better model, between the tree and independent variables.
     """
-    check_smoothing(smoothing)
+    smoothing = count("smoothing", smoothing)
     check_prior(prior)
     rows, families = read_columns(X, family)
     return tree_circuit([fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing, prior)])

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._options import count
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product
-from flatpc.structures.options import FamilyLike, check_smoothing, read_columns
+from flatpc.structures.options import FamilyLike, read_columns
 
 
 def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
@@ -29,7 +30,7 @@ def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0)
         A number of further observations of every variable, spread evenly over its values (Bernoulli, Categorical,
         Binomial; other families are fitted by maximum likelihood).
     """
-    check_smoothing(smoothing)
+    smoothing = count("smoothing", smoothing)
     rows, families = read_columns(X, family)
     nodes: list[Node] = []
     parameters = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._options import instance, several, shown
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import FlatpcError, OptionError, ParameterError, StructureError
@@ -59,6 +60,8 @@ def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
 
     The one node without a parent is the root. Nodes are sorted here; `circuit.nodes` has children before parents.
     """
+    instance("nodes", nodes, Mapping, "a dict from names to 'sum', 'product' or inputs")
+    edges = several("edges", edges, "a list of edges: (sum, child, weight) or (product, child)")
     names = list(nodes)
     index = {name: i for i, name in enumerate(names)}
     children, weights = _read_edges(nodes, edges, index)
@@ -173,6 +176,6 @@ def _read_input(name: Any, spec: Spec) -> tuple[Input, dict[str, Any]]:
         raise ParameterError(
             f"Node {name!r}: {family} takes {len(family.names)} parameters ({', '.join(family.names)}), not {len(values)}."
         )
-    if isinstance(variable, bool) or not isinstance(variable, int | np.integer):
-        raise StructureError(f"Node {name!r}: the variable is {variable!r}; variables are numbered 0, 1, 2, ...")
+    if isinstance(variable, bool) or not isinstance(variable, int | np.integer) or variable < 0:
+        raise StructureError(f"Node {name!r}: the variable is {shown(variable)}; variables are numbered 0, 1, 2, ...")
     return Input(int(variable), family), {key: [value] for key, value in zip(family.names, values, strict=True)}

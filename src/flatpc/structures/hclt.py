@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, count, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
-from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.structures.chow_liu import table_sizes
 from flatpc.structures.initial_trees import Start, check_init
 from flatpc.structures.mutual_information import PairCounts, binned
-from flatpc.structures.options import FamilyLike, check_smoothing, random_circuit, read_columns, whole_number
+from flatpc.structures.options import FamilyLike, random_circuit, read_columns
 from flatpc.structures.tree_mixture import fit_tree_mixture
 from flatpc.structures.tree_models import TreeModel, best_tree, check_prior, tree_tables
 from flatpc.structures.trees import RootedTree
@@ -80,14 +80,12 @@ def hclt(
     prior
         What smoothing adds to the tables with which learning starts; see `chow_liu`.
     """
-    check_smoothing(smoothing)
+    smoothing = count("smoothing", smoothing)
     check_prior(prior)
     check_init(init, noise)
     n_latents = whole_number("n_latents", n_latents, 1)
-    n_trees = whole_number("n_trees", n_trees, 1)
-    seed = whole_number("seed", seed, 0)
-    if trees not in TREES:
-        raise OptionError(f"trees={trees!r}; choose one of {', '.join(map(repr, TREES))}.")
+    n_trees, seed = whole_number("n_trees", n_trees, 1), seed_number(seed)
+    choice("trees", trees, TREES)
     rows, families = read_columns(X, family)
     if init != "random":
         table_sizes(families, f"a hidden Chow-Liu tree with init={init!r}")

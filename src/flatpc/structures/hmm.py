@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from flatpc._options import flag, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
-from flatpc.structures.options import FamilyLike, random_circuit, resolve_families, whole_number
+from flatpc.structures.options import FamilyLike, random_circuit, resolve_families
 
 
 def hmm(
@@ -37,7 +38,7 @@ def hmm(
     """
     length, n_latents = whole_number("length", length, 1), whole_number("n_latents", n_latents, 1)
     families = resolve_families(family, length)
-    if homogeneous and len(set(families)) > 1:
+    if flag("homogeneous", homogeneous) and len(set(families)) > 1:
         raise OptionError("A homogeneous HMM shares its emissions, so all steps must have the same family.")
     nodes: list[Node] = []
     emission: int | None = None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice, number
 from flatpc.errors import OptionError
 from flatpc.families.initialize import random_simplex
 from flatpc.structures.tree_models import TreeModel
@@ -27,10 +28,8 @@ INITS = ("random", "chow-liu", "marginals")
 
 def check_init(init: str, noise: float) -> None:
     """Raise unless both are known."""
-    if init not in INITS:
-        raise OptionError(f"init={init!r}; choose one of {', '.join(map(repr, INITS))}.")
-    if not 0 <= noise <= 1:
-        raise OptionError(f"noise={noise}; it is the share of chance in the first parameters, from 0 to 1.")
+    choice("init", init, INITS)
+    number("noise", noise, 0.0, 1.0, what="it is the share of chance in the first parameters, from 0 to 1")
 
 
 class Start:
@@ -44,7 +43,8 @@ class Start:
         if init == "chow-liu" and largest > width:
             raise OptionError(
                 f"n_latents={width}, but a variable has {largest} values, and a start from the Chow-Liu tree takes a state for "
-                f"each; raise n_latents or choose init='marginals'."
+                f"each; raise n_latents or choose init='marginals'.",
+                option="n_latents",
             )
 
     def emissions(self, v: int, is_leaf: bool) -> Array:

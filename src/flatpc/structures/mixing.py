@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._options import as_float, several, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
+from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 
 
@@ -23,14 +25,18 @@ def mix(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
 
     `weights` are even unless given, and are divided by their sum.
     """
+    circuits = [check_circuit(circuit) for circuit in several("circuits", circuits, "a list of circuits")]
     if not circuits:
-        raise OptionError("There are no circuits to mix; give at least one.")
+        raise OptionError("There are no circuits to mix; give at least one.", option="circuits")
     n_variables = {circuit.n_variables for circuit in circuits}
     if len(n_variables) > 1:
         raise OptionError(f"The circuits have {sorted(n_variables)} variables; mix circuits over the same variables.")
-    shares = np.ones(len(circuits)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(circuits),) or not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
-        raise OptionError(f"weights={weights!r}; give one for each of the {len(circuits)} circuits, not negative and not all 0.")
+    allowed = f"a list with one for each of the {len(circuits)} circuits, not negative and not all 0"
+    given = [1.0] * len(circuits) if weights is None else several("weights", weights, allowed)
+    shares = np.array([as_float(weight) for weight in given])
+    if len(shares) != len(circuits) or not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
+        raise wrong("weights", weights, f"give {allowed}.")
+    shares = shares / shares.max()  # so that their sum is finite
     if len(circuits) == 1:
         return circuits[0]
     nodes: list[Node] = []

@@ -1,18 +1,18 @@
-"""Options that several structures share: whole numbers with a lower bound, the family of each variable, the seed."""
+"""Options that several structures share: smoothing, the family of each variable, the seed."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import seed_number, several, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Node
 from flatpc.circuit.rows import read_table
-from flatpc.errors import DataError, MissingValueError, OptionError
+from flatpc.errors import DataError, MissingValueError
 from flatpc.families.base import Family
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
@@ -29,23 +29,6 @@ MAX_VALUES = 1 << 20
 _SIZED = {"categorical": Categorical, "binomial": Binomial, "indicator": Indicator}
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """`value` as an int, or an error if it is not a whole number of at least `least`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise OptionError(f"{name}={value!r}; give a whole number of at least {least}.") from None
-    if number < least:
-        raise OptionError(f"{name}={number}; it must be at least {least}.")
-    return number
-
-
-def check_smoothing(smoothing: float) -> None:
-    """Raise unless `smoothing` is a finite number of rows, zero or more."""
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise OptionError(f"smoothing={smoothing}; it counts rows added to the data, so it is 0 or a positive number.")
-
-
 def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
     """The rows, NaN where missing, and the family of each column, with every value checked against it.
 
@@ -58,7 +41,7 @@ def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
         column = rows[:, v]
         if np.isnan(column).all():
             raise MissingValueError(f"{names[v]} has only missing values, so nothing can be learnt about it; drop the column.")
-        families.append(_sized(given, column) if isinstance(given, str) else given)
+        families.append(_sized(given, column) if isinstance(given, str) else family_by_name(given))
         families[-1].check(column, names[v])
         if (families[-1].n_categories or 0) > MAX_VALUES:
             raise DataError(
@@ -72,16 +55,16 @@ def resolve_families(family: FamilyLike, n_variables: int) -> list[Family]:
     """The family of each variable where there is no data to look at."""
     out = []
     for given in _one_each(family, n_variables):
-        if given in _SIZED:
-            kind = _SIZED[str(given)].__name__
-            raise OptionError(f"family={given!r} leaves open how many values a variable has; give fp.{kind}(n=...) instead.")
+        if isinstance(given, str) and given in _SIZED:
+            kind = _SIZED[given].__name__
+            raise wrong("family", given, f"this leaves open how many values a variable has; give fp.{kind}(n=...) instead.")
         out.append(family_by_name(given))
     return out
 
 
 def random_circuit(nodes: Sequence[Node], seed: int) -> Circuit:
     """The nodes with random parameters by seed."""
-    seed = whole_number("seed", seed, 0)
+    seed = seed_number(seed)
     circuit = Circuit(nodes)
     # A new circuit has the parameters of seed 0; drawing millions of them again would double the time.
     return circuit if seed == 0 else circuit.randomize(seed)
@@ -90,9 +73,14 @@ def random_circuit(nodes: Sequence[Node], seed: int) -> Circuit:
 def _one_each(family: FamilyLike, n_variables: int) -> list[str | Family]:
     if isinstance(family, str | Family):
         return [family] * n_variables
-    if len(family) != n_variables:
-        raise OptionError(f"There are {n_variables} variables but {len(family)} families; give one for each, or one for all.")
-    return list(family)
+    families = several("family", family, "a family or its name, for all variables, or a list with one for each")
+    if len(families) != n_variables:
+        raise wrong(
+            "family",
+            family,
+            f"there are {n_variables} variables but {len(families)} families; give one for each, or one for all.",
+        )
+    return list(families)
 
 
 def _sized(name: str, column: Array) -> Family:

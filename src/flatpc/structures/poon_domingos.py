@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from flatpc._options import number, whole_number, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Node, Sum
-from flatpc.errors import OptionError
-from flatpc.structures.options import FamilyLike, random_circuit, resolve_families, whole_number
+from flatpc.structures.options import FamilyLike, random_circuit, resolve_families
 from flatpc.structures.regions import add_leaf_region, add_partition
 
 # A hyper-rectangle: for each axis the first index and the one after the last.
@@ -49,12 +50,12 @@ def poon_domingos(
     seed
         Of the parameters.
     """
-    lengths = tuple(whole_number("shape", s, 1) for s in (shape if isinstance(shape, Sequence) else (shape,)))
+    lengths = tuple(whole_number("shape", s, 1) for s in _listed(shape))
     if not lengths:
-        raise OptionError("shape=(): the grid needs at least one axis.")
-    deltas = tuple(delta if isinstance(delta, Sequence) else (delta,))
-    if not deltas or not all(math.isfinite(d) and d >= 1 for d in deltas):
-        raise OptionError(f"delta={delta}; the distance between cuts is a number of at least 1, or a list of such numbers.")
+        raise wrong("shape", shape, "the grid needs at least one axis.")
+    deltas = tuple(number("delta", d, 1.0, what="the distance between cuts is a number of at least 1") for d in _listed(delta))
+    if not deltas:
+        raise wrong("delta", delta, "give the distance between cuts, a number of at least 1, or a list of such numbers.")
     n_sums, n_inputs = whole_number("n_sums", n_sums, 1), whole_number("n_inputs", n_inputs, 1)
     variable = np.arange(math.prod(lengths)).reshape(lengths)
     families = resolve_families(family, variable.size)
@@ -74,6 +75,10 @@ def poon_domingos(
                 nodes.append(Sum((len(nodes) - 1,)))
         region[rectangle] = len(nodes) - 1
     return random_circuit(nodes, seed)
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    return given if isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1) else (given,)
 
 
 def _all_cuts(whole: Rectangle, deltas: Sequence[float]) -> dict[Rectangle, list[tuple[Rectangle, Rectangle]]]:

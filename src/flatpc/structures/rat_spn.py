@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flatpc._options import seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Mixture, Node, Sum
 from flatpc.families.base import Family
-from flatpc.structures.options import FamilyLike, random_circuit, resolve_families, whole_number
+from flatpc.structures.options import FamilyLike, random_circuit, resolve_families
 from flatpc.structures.regions import add_leaf_region, add_partition
 
 
@@ -52,7 +53,7 @@ def rat_spn(
     n_repetitions = whole_number("n_repetitions", n_repetitions, 1)
     n_sums, n_inputs = whole_number("n_sums", n_sums, 1), whole_number("n_inputs", n_inputs, 1)
     families = resolve_families(family, n_variables)
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    rng = np.random.default_rng(seed_number(seed))
     nodes: list[Node] = []
     roots = []
     for _ in range(n_repetitions):

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from flatpc._options import count, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import MissingValueError
 from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.mutual_information import PairCounts, WeightedCounts
-from flatpc.structures.options import FamilyLike, check_smoothing, read_columns, whole_number
+from flatpc.structures.options import FamilyLike, read_columns
 from flatpc.structures.tree_models import TreeModel, best_tree, tree_tables
 
 Array = NDArray[np.float64]
@@ -53,12 +54,12 @@ def tree_mixture(
     seed
         Of the first clusters, which are those of k-means.
     """
-    check_smoothing(smoothing)
+    smoothing = count("smoothing", smoothing)
     n_trees = whole_number("n_trees", n_trees, 1)
     rows, families = read_columns(X, family)
     sizes = table_sizes(families, "a mixture of trees")
     weights, models = fit_tree_mixture(
-        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=whole_number("seed", seed, 0)
+        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=seed_number(seed)
     )
     return tree_circuit(models, weights)
 

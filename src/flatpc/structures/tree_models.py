@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import OptionError, TooLargeError
+from flatpc._options import choice
+from flatpc.errors import TooLargeError
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.trees import RootedTree, centre, maximum_spanning_tree, root_at
 
@@ -92,5 +93,4 @@ def _check_size(tree: RootedTree, sizes: NDArray[np.int64]) -> None:
 
 def check_prior(prior: str) -> None:
     """Raise unless it is known."""
-    if prior not in PRIORS:
-        raise OptionError(f"prior={prior!r}; choose one of {', '.join(map(repr, PRIORS))}.")
+    choice("prior", prior, PRIORS)

@@ -1,0 +1,242 @@
+"""One cheap, valid call of every public function: `test_options` replaces its options by wrong values, one at a time.
+
+A function or an option that is new is found by `inspect`; a function without a call here makes the test fail.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+import flatpc as fp
+
+ROOMS = (
+    "flatpc",
+    *(f"flatpc.{room}" for room in ["structures", "learning", "curvature", "queries", "data", "adapters", "estimator"]),
+)
+ASKED = ("Circuit", "CircuitDensity", "GaussianMixture", "OptunaObjective", "Splits")
+"""Classes whose methods users call. Those of families get what an engine has checked."""
+RETURNED = {
+    "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
+    "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Penalty", "Selection", "SpectralDensity",
+    "Splits", "Table", "TraceEstimate",
+}  # fmt: skip
+"""Classes that functions return, and an abstract one: users don't make them."""
+
+X = np.random.default_rng(0).integers(0, 2, (24, 3)).astype(np.float64)
+GAPS = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+
+
+@dataclass
+class Call:
+    """What to run, and with which options; `works` is False where a valid call takes what a test machine may not have."""
+
+    run: Callable[..., Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    works: bool = True
+
+
+def surface() -> Iterator[tuple[str, Any]]:
+    """Every public function, class and method, by name."""
+    seen = set()
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        for name in module.__all__:
+            found = getattr(module, name)
+            if not inspect.isroutine(found) and not inspect.isclass(found):
+                continue
+            if inspect.isclass(found) and issubclass(found, BaseException):
+                continue
+            full = f"{room.rpartition('.')[2]}.{name}" if inspect.isroutine(found) and room != "flatpc" else name
+            if found not in seen and name not in RETURNED:
+                yield full, found
+            seen.add(found)
+            if name in ASKED and inspect.isclass(found):
+                for method, function in vars(found).items():
+                    if not method.startswith("_") and isinstance(function, FunctionType | classmethod | staticmethod):
+                        yield f"{name}.{method}", getattr(found, method)
+
+
+@cache
+def circuit() -> Any:
+    return fp.structures.hclt(X, n_latents=2)
+
+
+@cache
+def density() -> Any:
+    return fp.CircuitDensity(structure="factorized", epochs=1, verbose=False).fit(X)
+
+
+@cache
+def objective() -> Any:
+    from flatpc.adapters import OptunaObjective
+
+    return OptunaObjective(X, X, epochs=1)
+
+
+def _node(kind: Any) -> Callable[..., Any]:
+    """A circuit with one such node in it."""
+
+    def run(**options: Any) -> Any:
+        below = [fp.Input(0, fp.Bernoulli(), 2), fp.Input(1, fp.Bernoulli(), 2)]
+        if kind is fp.Input:
+            return fp.Circuit([kind(**options), below[1], fp.Product((0, 1)), fp.Sum((2,))])
+        if kind is fp.Product:
+            return fp.Circuit([*below, kind(**options), fp.Sum((2,))])
+        return fp.Circuit([*below, fp.Product((0, 1)), kind(**options), fp.Sum((3,))])
+
+    return run
+
+
+def _fit_density(**options: Any) -> Any:
+    return fp.CircuitDensity(**options).fit(X).score_samples(X)
+
+
+def _trial() -> Any:
+    import optuna
+
+    return optuna.trial.FixedTrial({"structure": "factorized", "smoothing": 1.0})
+
+
+def _study() -> Any:
+    import optuna
+
+    return optuna.create_study()
+
+
+def calls(folder: Any) -> dict[str, Call]:
+    """A call for each name of the surface; files are written to `folder`."""
+    from flatpc.adapters import OptunaObjective, from_pyjuice
+    from flatpc.curvature.passes import Passes
+    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.evidence import Evidence
+
+    s, l, c, q, d = fp.structures, fp.learning, fp.curvature, fp.queries, fp.data
+    model = folder / "model.safetensors"
+    circuit().save(model)
+    density().save(folder / "density.safetensors")
+    (folder / "table.csv").write_text("a,b\n1,2\n3,4\n")
+    asked = {"circuit": circuit(), "X": X}
+    quick = {"epochs": 1, "time_budget": 2.0, "progress": False, "n_threads": 1}
+    splits = d.manifold_splits("helix", size=4)
+    mixture = d.GaussianMixture.draw(n_variables=2, n_components=2)
+    rows = mixture.sample(3)
+    H = c.operator(circuit(), X)
+    passes = Passes(Evaluator(circuit()))
+    learnt = {"passes": passes, "evidence": Evidence(passes.program, X), "rows": np.arange(5)}
+    nodes = {"a": "sum", "b": ("bernoulli", 0, 0.5), "c": ("bernoulli", 0, 0.25)}
+    small = {"n_variables": 3, "n_sums": 2, "n_inputs": 2, "n_repetitions": 2}
+    curved: dict[str, Any] = {
+        name: Call(getattr(c, name), {**asked}) for name in ["breakdown", "diagonal", "hessian", "operator", "penalty", "trace"]
+    }
+    asking: dict[str, Any] = {
+        name: Call(getattr(q, name), {**asked}) for name in ["expectation", "flows", "log_prob", "mpe", "variance"]
+    }
+    methods = {
+        f"Circuit.{name}": Call(getattr(circuit(), name), {"X": X})
+        for name in ["expectation", "flows", "log_prob", "mpe", "variance"]
+    }
+    scores = {
+        f"CircuitDensity.{name}": Call(getattr(density(), name), {"X": X})
+        for name in ["aic", "bic", "anomaly_score", "score", "score_samples"]
+    }
+    return {
+        **{f"curvature.{name}": call for name, call in curved.items()},
+        **{f"queries.{name}": call for name, call in asking.items()},
+        **methods,
+        **scores,
+        "Bernoulli": Call(fp.Bernoulli),
+        "Binomial": Call(fp.Binomial, {"n": 2}),
+        "Categorical": Call(fp.Categorical, {"n": 2}),
+        "Gaussian": Call(fp.Gaussian, {"min_variance": 1e-3}),
+        "Indicator": Call(fp.Indicator, {"n": 2}),
+        "Poisson": Call(fp.Poisson, {"min_rate": 1e-3}),
+        "family": Call(fp.family, {"name": "bernoulli"}),
+        "Input": Call(_node(fp.Input), {"variable": 0, "family": fp.Bernoulli(), "width": 2}),
+        "Product": Call(_node(fp.Product), {"children": (0, 1)}),
+        "Sum": Call(_node(fp.Sum), {"children": (2,), "width": 2}),
+        "Mixture": Call(_node(fp.Mixture), {"children": (2,)}),
+        "Circuit": Call(fp.Circuit, {"nodes": list(circuit().nodes), "parameters": dict(circuit().parameters)}),
+        "Circuit.check_structure": Call(circuit().check_structure),
+        "Circuit.conditional_log_prob": Call(circuit().conditional_log_prob, {"X": X, "given": [0]}),
+        "Circuit.randomize": Call(circuit().randomize, {"seed": 1}),
+        "Circuit.sample": Call(circuit().sample, {"n": 2}),
+        "Circuit.save": Call(circuit().save, {"path": folder / "saved.safetensors"}),
+        "Circuit.weight_shape": Call(circuit().weight_shape, {"i": circuit().root}),
+        "Circuit.with_parameters": Call(circuit().with_parameters, {"parameters": dict(circuit().parameters)}),
+        "load": Call(fp.load, {"path": model}),
+        "fit": Call(fp.fit, {**asked, **quick}),
+        "CircuitDensity": Call(_fit_density, {"structure": "factorized", "epochs": 1, "time_budget": 2.0, "verbose": False}),
+        "CircuitDensity.categories": Call(density().categories, {"column": 0}),
+        "CircuitDensity.conditional_proba": Call(density().conditional_proba, {"X": X, "column": 0}),
+        "CircuitDensity.fit": Call(fp.CircuitDensity(structure="factorized", epochs=1, verbose=False).fit, {"X": X}),
+        "CircuitDensity.impute": Call(fp.CircuitDensity.load(folder / "density.safetensors").impute, {"X": GAPS}),
+        "CircuitDensity.load": Call(fp.CircuitDensity.load, {"path": folder / "density.safetensors"}),
+        "CircuitDensity.sample": Call(density().sample, {"n_samples": 2}),
+        "CircuitDensity.save": Call(density().save, {"path": folder / "saved_density.safetensors"}),
+        "structures.chow_liu": Call(s.chow_liu, {"X": X}),
+        "structures.factorized": Call(s.factorized, {"X": X}),
+        "structures.from_edges": Call(s.from_edges, {"nodes": nodes, "edges": [("a", "b", 0.5), ("a", "c", 0.5)]}),
+        "structures.hclt": Call(s.hclt, {"X": X, "n_latents": 2}),
+        "structures.hmm": Call(s.hmm, {"length": 3, "n_latents": 2}),
+        "structures.mix": Call(s.mix, {"circuits": [circuit(), circuit()]}),
+        "structures.poon_domingos": Call(s.poon_domingos, {"shape": (2, 2), "delta": 1, "n_sums": 2, "n_inputs": 2}),
+        "structures.rat_spn": Call(s.rat_spn, small),
+        "structures.tree_mixture": Call(s.tree_mixture, {"X": X, "n_trees": 2, "steps": 1}),
+        "ASAM": Call(l.ASAM, {"rho": 0.5}),
+        "SAM": Call(l.SAM, {"rho": 0.5}),
+        "Dropout": Call(l.Dropout, {"inputs": 0.1}),
+        "Entropy": Call(l.Entropy, {"tau": 0.1}),
+        "HyperWeights": Call(l.HyperWeights, {"dimension": 2}),
+        "Laplace": Call(l.Laplace, {"pseudocount": 1.0}),
+        "PruneGrow": Call(l.PruneGrow, {"fraction": 0.5}),
+        "Sharpness": Call(l.Sharpness, {"mu": 0.1}),
+        "Softening": Call(l.Softening, {"beta": 0.9}),
+        "TensorBoard": Call(l.TensorBoard, {"folder": folder / "board"}, works=False),
+        "learning.choose": Call(
+            l.choose, {"X": X, "valid": X, "budget": 1, "time_budget": 1.0, "progress": False, "n_threads": 1}
+        ),
+        "learning.compact": Call(l.compact, {"circuit": circuit()}),
+        "learning.cosine": Call(l.cosine, {"start": 1.0, "end": 0.5}),
+        "learning.degree_of_overfitting": Call(l.degree_of_overfitting, {"train_nll": 2.0, "valid_nll": 2.5}),
+        "learning.dropout_uncertainty": Call(l.dropout_uncertainty, asked),
+        "learning.grow": Call(l.grow, {"circuit": circuit()}),
+        "learning.linear": Call(l.linear, {"start": 1.0, "end": 0.5}),
+        "learning.prune": Call(l.prune, {**asked, "fraction": 0.5}),
+        "learning.select": Call(l.select, {**asked, "valid": X, "grid": (0.0, 0.1), "warm": True, **quick}),
+        "learning.stages": Call(l.stages, {"values": {0.0: 1.0, 0.5: 0.5}}),
+        "curvature.eigenvalues": Call(c.eigenvalues, {**asked, "k": 2}),
+        "curvature.hutch_pp": Call(c.hutch_pp, {"H": H, "n_products": 6}),
+        "curvature.hutchinson": Call(c.hutchinson, {"H": H, "n_products": 4}),
+        "curvature.landscape": Call(c.landscape, {**asked, "dimensions": 1, "n_steps": 3}),
+        "curvature.likelihood_hessian": Call(c.likelihood_hessian, {"circuit": circuit(), "x": X[0]}),
+        "curvature.penalty_of_rows": Call(c.penalty_of_rows, learnt),
+        "curvature.spectral_density": Call(c.spectral_density, {**asked, "n_vectors": 2, "n_steps": 3, "n_grid": 9}),
+        "queries.conditional_log_prob": Call(q.conditional_log_prob, {**asked, "given": [0]}),
+        "queries.sample": Call(q.sample, {"circuit": circuit(), "n": 2}),
+        "GaussianMixture.draw": Call(d.GaussianMixture.draw, {"n_variables": 2, "n_components": 2}),
+        "GaussianMixture.log_prob": Call(mixture.log_prob, {"X": rows}),
+        "GaussianMixture.sample": Call(mixture.sample, {"n": 2}),
+        "Splits.fraction": Call(splits.fraction, {"fraction": 0.5}),
+        "data.datasets": Call(d.datasets),
+        "data.fraction_of": Call(d.fraction_of, {"rows": X, "fraction": 0.5}),
+        "data.gaussian_mixture": Call(d.gaussian_mixture, {"n": 2}),
+        "data.gaussian_mixture_splits": Call(d.gaussian_mixture_splits, {"size": 4}),
+        "data.kinds": Call(d.kinds, {"X": X}),
+        "data.load": Call(d.load, {"name": "helix"}),
+        "data.load_debd": Call(d.load_debd, {"name": "nltcs", "folder": folder, "download": False}, works=False),
+        "data.manifold": Call(d.manifold, {"name": "helix", "n": 4}),
+        "data.manifold_splits": Call(d.manifold_splits, {"name": "helix", "size": 4}),
+        "data.read_table": Call(d.read_table, {"path": folder / "table.csv"}),
+        "OptunaObjective": Call(OptunaObjective, {"X": X, "valid": X, "epochs": 1}),
+        "OptunaObjective.circuit": Call(objective().circuit, {"trial": _trial()}),
+        "OptunaObjective.enqueue_simple": Call(objective().enqueue_simple, {"study": _study()}),
+        "adapters.from_pyjuice": Call(from_pyjuice, {"root": None}, works=False),
+    }
