@@ -14,6 +14,7 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 
 from flatpc._options import choice, instance, number, seed_number, whole_number
 from flatpc.curvature.operators import HessianOperator, operator
+from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
