@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.errors import MissingValueError, OptionError, ShapeError, SupportError
+from flatpc.errors import MissingValueError, OptionError, ShapeError, SupportError, WriteError
 from flatpc.learning import ASAM, SAM, LearningWarning, cosine, linear, stages
 
 
@@ -224,7 +224,7 @@ def test_parts_out_of_range(make):
     ({"checkpoint": "no/such/folder/c"}, "folder"),
 ])  # fmt: skip
 def test_options_out_of_range(circuit, data, options, words):
-    with pytest.raises(OptionError, match=words):
+    with pytest.raises((OptionError, WriteError), match=words):
         fit(circuit, data[0], **options)
 
 

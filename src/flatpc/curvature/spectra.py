@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
-from flatpc._options import choice, instance, number, seed_number, whole_number
+from flatpc._options import choice, number, seed_number, whole_number, wrong
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.errors import OptionError
 
@@ -257,7 +257,8 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
 
 
 def _check_operator(H: Any) -> None:
-    instance("H", H, HessianOperator, "what flatpc.curvature.operator returns")
+    if not isinstance(H, LinearOperator) or not hasattr(H, "n_rows"):
+        raise wrong("H", H, "give what flatpc.curvature.operator returns.")
 
 
 class _MeanNLL(LinearOperator):  # type: ignore[misc]
