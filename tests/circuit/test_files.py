@@ -138,6 +138,23 @@ def test_files_of_version_1_stay_loadable() -> None:
     np.testing.assert_array_equal(circuit.parameters[5], [[0.5, 0.5]])
 
 
+def test_files_of_version_2_stay_loadable() -> None:
+    """Written by the first release with bounded variances."""
+    circuit = fp.load(FIXTURE.with_name("version-2.safetensors"))
+    assert circuit.nodes == (fp.Input(0, fp.Gaussian(0.01, 10.0), 2), fp.Sum((0,)))
+    np.testing.assert_array_equal(circuit.parameters[0]["mean"], [-1.5, 2.0])
+    np.testing.assert_array_equal(circuit.parameters[0]["variance"], [0.5, 4.0])
+    np.testing.assert_array_equal(circuit.parameters[1], [[0.25, 0.75]])
+
+
+@pytest.mark.parametrize(("family", "version"), [(fp.Gaussian(0.1), 1), (fp.Gaussian(0.1, 10.0), 2)])
+def test_a_file_names_the_first_version_that_has_all_it_needs(tmp_path: Path, family: fp.Gaussian, version: int) -> None:
+    circuit = fp.Circuit([fp.Input(0, family, 2), fp.Sum((0,))])
+    circuit.save(tmp_path / "model")
+    assert f'\\"version\\":{version},'.encode() in (tmp_path / "model").read_bytes()
+    assert_identical(circuit, fp.load(tmp_path / "model"))
+
+
 def test_what_is_kept_beside_the_circuit_comes_back(tmp_path: Path) -> None:
     extra = {"columns": [{"name": "größe", "categories": [1, 2.5, "a", True, None]}], "zeros": "0" * 64}
     files.save(small(), tmp_path / "model", extra)
@@ -401,7 +418,7 @@ def test_the_unchanged_forgery_loads(tmp_path: Path) -> None:
 
 HUGE = 10**18
 HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
-    "newer version": (put("version", value=2), "format version is 2.*Upgrade flatpc"),
+    "newer version": (put("version", value=3), "format version is 3.*Upgrade flatpc"),
     "version as text": (put("version", value="1"), "format version is '1'"),
     "version true": (put("version", value=True), "format version is True"),
     "no version": (drop("version"), "format version is None"),
@@ -423,6 +440,9 @@ HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
     "family lacks an option": (put("nodes", 1, "family", value={"name": "gaussian"}), "should have the keys"),
     "option of wrong type": (put("nodes", 1, "family", "min_variance", value="0.1"), "'0.1', not a number"),
     "option out of range": (put("nodes", 1, "family", "min_variance", value=-1), "floor is positive"),
+    "bound of wrong type": (put("nodes", 1, "family", "max_variance", value="10"), "'10', not a number"),
+    "bound is null": (put("nodes", 1, "family", "max_variance", value=None), "None, not a number"),
+    "bound below the floor": (put("nodes", 1, "family", "max_variance", value=0.001), "largest variance is finite"),
     "option overflows": (
         lambda d, a: json.dumps(d, separators=(",", ":")).replace("0.01", "1e999"),
         "floor is positive and finite",

@@ -1,5 +1,7 @@
 """Each family against scipy.stats, closed forms and numerical maximisation, in float64."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
@@ -218,6 +220,28 @@ def test_pseudocount_is_spread_over_the_values(family, parameters, reference):
     new = family.update(parameters, family.statistics(parameters, x, flow), pseudocount=2.0)["p"]
     of_value_1 = new if isinstance(family, fp.Bernoulli) else new[:, 1]
     np.testing.assert_allclose(of_value_1, (2 / n) / (6 + 2), rtol=1e-14)
+
+
+def test_bounds_hold():
+    bounded = fp.Gaussian(min_variance=0.5, max_variance=2.0)
+    parameters = {"mean": np.zeros(2), "variance": np.ones(2)}
+    x, flow = np.array([0.0, 6.0, 3.0, 3.0]), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    new = bounded.update(parameters, bounded.statistics(parameters, x, flow))  # variances 9 and 0
+    np.testing.assert_allclose(new["mean"], 3.0, rtol=1e-15)
+    np.testing.assert_array_equal(new["variance"], [2.0, 0.5])
+
+
+def test_bounded_variances_start_as_in_einsum_networks():
+    start = fp.Gaussian(max_variance=10.0).initialize(1000, np.random.default_rng(0), "exponential")
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(start["mean"], rng.standard_normal(1000))
+    np.testing.assert_allclose(start["variance"], 1e-4 + (10 - 1e-4) / (1 + np.exp(-rng.standard_normal(1000))), rtol=1e-14)
+
+
+@pytest.mark.parametrize("most", [0.5, 1e-4, math.inf, math.nan, -1.0])
+def test_a_bound_is_above_the_floor(most):
+    with pytest.raises(OptionError, match="max_variance"):
+        fp.Gaussian(min_variance=0.5, max_variance=most)
 
 
 def test_floors_hold():

@@ -278,7 +278,7 @@ class Circuit:
                 drawn = node.family.initialize(node.width, rng, scheme)
                 if isinstance(node.family, Gaussian) and rows is not None:
                     mean, variance = k_means(rows[:, node.variable], node.width, rng)
-                    drawn = {"mean": mean, "variance": np.maximum(variance, node.family.min_variance)}
+                    drawn = {"mean": mean, "variance": node.family.within(variance)}
                 out[i] = drawn
             else:
                 mask = node.mask if isinstance(node, Sum) else None

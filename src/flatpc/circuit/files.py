@@ -37,10 +37,13 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FileFormatError, FlatpcError
 from flatpc.families.base import Family
+from flatpc.families.gaussian import Gaussian
 from flatpc.families.registry import FAMILIES, family, family_name
 
 FORMAT = "flatpc circuit"
-VERSION = 1
+VERSIONS = (1, 2)
+"""Version 2 has `max_variance` of a Gaussian. A file names the first version that has all it needs, so that older releases read
+what they can."""
 # Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
 LARGEST = 1 << 24
 # What safetensors itself is willing to read.
@@ -107,7 +110,8 @@ def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
                 arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
     _check_sizes(circuit)
     nodes = [_node_to_json(node) for node in circuit.nodes]
-    description: dict[str, Any] = {"format": FORMAT, "version": VERSION, "sha256": _ZEROS, "nodes": nodes}
+    version = 2 if any(_is_bounded(node) for node in circuit.nodes) else 1
+    description: dict[str, Any] = {"format": FORMAT, "version": version, "sha256": _ZEROS, "nodes": nodes}
     if extra:
         description["extra"] = dict(extra)
     try:
@@ -132,9 +136,9 @@ def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
     if description.get("format") != FORMAT:
         raise _Refused("this is a safetensors file, but not one that Circuit.save wrote.")
     version = description.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version not in VERSIONS:
         raise _Refused(
-            f"its format version is {show(version)} and this flatpc reads version {VERSION}. "
+            f"its format version is {show(version)} and this flatpc reads versions {VERSIONS[0]} to {VERSIONS[-1]}. "
             f"Upgrade flatpc if the file is newer, or save the model again."
         )
     _keys(description, {"format", "version", "sha256", "nodes"}, "the description", {"extra"})
@@ -225,7 +229,13 @@ def _family_to_json(of: Family) -> dict[str, Any]:
         raise _Refused(f"the family {of} is not one of {', '.join(sorted(FAMILIES))}, which files can hold.")
     options = {field.name: getattr(of, field.name) for field in fields(of)}
     # NumPy's numbers are not JSON.
-    return {"name": name} | {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
+    return {"name": name} | {
+        key: value.item() if isinstance(value, np.generic) else value for key, value in options.items() if value is not None
+    }
+
+
+def _is_bounded(node: Node) -> bool:
+    return isinstance(node, Input) and isinstance(node.family, Gaussian) and node.family.max_variance is not None
 
 
 def _family_from_json(given: object, where: str) -> Family:
@@ -234,9 +244,10 @@ def _family_from_json(given: object, where: str) -> Family:
     if not isinstance(name, str) or name not in FAMILIES:
         raise _Refused(f"{where}: unknown family {show(name)}; families are {', '.join(sorted(FAMILIES))}.")
     known = {field.name: field.default for field in fields(FAMILIES[name])}
-    _keys(options, set(known), f"{where}: family {name}")
-    for key, default in known.items():
-        value = options[key]
+    optional = {key for key, default in known.items() if default is None}
+    _keys(options, set(known) - optional, f"{where}: family {name}", optional)
+    for key, value in options.items():
+        default = known[key]
         if isinstance(default, int):
             _int(options, key, where)
         elif type(value) not in (int, float):

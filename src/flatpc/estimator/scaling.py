@@ -66,7 +66,12 @@ def in_users_units(circuit: Circuit, scaling: Scaling) -> Circuit:
     for i, node in enumerate(nodes):
         if isinstance(node, Input) and isinstance(node.family, Gaussian):
             shift, scale = scaling.shift[node.variable], scaling.scale[node.variable]
-            nodes[i] = replace(node, family=Gaussian(node.family.min_variance * scale**2))
+            nodes[i] = replace(node, family=_scaled(node.family, scale**2))
             own: Any = circuit.parameters[i]
             parameters[i] = {"mean": shift + scale * own["mean"], "variance": scale**2 * own["variance"]}
     return Circuit(nodes, parameters)
+
+
+def _scaled(family: Gaussian, factor: float) -> Gaussian:
+    most = family.max_variance
+    return Gaussian(family.min_variance * factor, None if most is None else most * factor)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from flatpc._options import number, put
 from flatpc.errors import ParameterError
@@ -16,15 +17,27 @@ from flatpc.families.base import Array, Family, Parameters, Statistics, masked, 
 
 @dataclass(frozen=True)
 class Gaussian(Family):
-    """Normal density. Parameters: `mean [K]`, `variance [K]`; EM keeps every variance at `min_variance` or more."""
+    """Normal density. Parameters: `mean [K]`, `variance [K]`; learning keeps every variance at `min_variance` or more.
+
+    With `max_variance` variances are bounded above too, and random ones are drawn wide, as in Einsum Networks: with r from N(0, 1),
+    `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit less than inputs
+    that start with variance 1.
+
+    >>> bool(Gaussian(max_variance=10.0).initialize(100, np.random.default_rng(0), "exponential")["variance"].mean() > 4)
+    True
+    """
 
     min_variance: float = 1e-4
+    max_variance: float | None = None
     names: ClassVar[tuple[str, ...]] = ("mean", "variance")
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         what = "the variance floor is positive and finite"
         put(self, min_variance=number("Gaussian: min_variance", self.min_variance, 0.0, above=True, what=what))
+        if self.max_variance is not None:
+            what = f"the largest variance is finite and above min_variance ({self.min_variance:g}), or None"
+            put(self, max_variance=number("Gaussian: max_variance", self.max_variance, self.min_variance, above=True, what=what))
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         if not np.isfinite(parameters["mean"]).all():
@@ -34,7 +47,15 @@ class Gaussian(Family):
             raise ParameterError(f"{where}: every variance must be finite and positive.")
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
-        return {"mean": rng.standard_normal(width), "variance": np.ones(width)}
+        mean = rng.standard_normal(width)
+        if self.max_variance is None:
+            return {"mean": mean, "variance": np.ones(width)}
+        share = expit(rng.standard_normal(width))
+        return {"mean": mean, "variance": self.min_variance + share * (self.max_variance - self.min_variance)}
+
+    def within(self, variance: Array) -> Array:
+        """The variances, each moved to the nearest that is allowed."""
+        return np.clip(variance, self.min_variance, self.max_variance)
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         value, seen = masked(x)
@@ -59,7 +80,7 @@ class Gaussian(Family):
         shift = ratio(statistics["deviation"], count, np.zeros_like(count))
         squares = ratio(statistics["squares"], count, parameters["variance"])
         variance = np.where(count > 0, squares - shift**2, parameters["variance"])
-        return {"mean": parameters["mean"] + shift, "variance": np.maximum(variance, self.min_variance)}
+        return {"mean": parameters["mean"] + shift, "variance": self.within(variance)}
 
     def mode(self, parameters: Parameters) -> Array:
         return np.asarray(parameters["mean"])

@@ -69,7 +69,8 @@ class UnitSteps:
             if isinstance(group.family, Gaussian):
                 step = step[:, 0]
                 shift = p[:, 0] - before[:, 0]
-                p[:, 1] = (1 - step) * before[:, 1] + step * p[:, 1] + step * (1 - step) * shift**2
+                variance = (1 - step) * before[:, 1] + step * p[:, 1] + step * (1 - step) * shift**2
+                p[:, 1] = group.family.within(variance)
                 p[:, 0] = before[:, 0] + step * shift
             else:
                 p[:] = (1 - step) * before + step * p

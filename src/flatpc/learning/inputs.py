@@ -100,7 +100,8 @@ def update_inputs(
         new = group.family.update(old, _named(group.family, s), pseudocount)
         if isinstance(group.family, Gaussian):
             shift = new["mean"] - old["mean"]
-            p[:, 1] = (1 - alpha) * old["variance"] + alpha * new["variance"] + alpha * (1 - alpha) * shift**2
+            variance = (1 - alpha) * old["variance"] + alpha * new["variance"] + alpha * (1 - alpha) * shift**2
+            p[:, 1] = group.family.within(variance)
             p[:, 0] += alpha * shift
         else:
             p[:, 0] = (1 - alpha) * p[:, 0] + alpha * new[names[0]]

@@ -5,6 +5,7 @@
 | weights of a sum, table of a Bernoulli or categorical | softmax of the unit's entries |
 | mean of a Gaussian | itself |
 | variance of a Gaussian | min_variance + exp(2 z), z being the logarithm of a scale |
+| the same, bounded above | min_variance + (max_variance - min_variance) / (1 + exp(-z)) |
 | rate of a Poisson | min_rate + exp(z) |
 | p of a binomial | 1 / (1 + exp(-z)) |
 """
@@ -60,7 +61,7 @@ class Unconstrained:
                 u[:] = np.log(np.maximum(p, SMALLEST))
             elif isinstance(family, Gaussian):
                 u[:, 0] = p[:, 0]
-                u[:, 1] = np.log(np.maximum(p[:, 1] - family.min_variance, 0.01 * family.min_variance)) / 2
+                u[:, 1] = _from_variance(family, p[:, 1])
             elif isinstance(family, Poisson):
                 u[:, 0] = np.log(np.maximum(p[:, 0] - family.min_rate, 0.01 * family.min_rate))
             else:
@@ -77,7 +78,7 @@ class Unconstrained:
             p, u, family = group.view(inputs), group.view(rest), group.family
             if isinstance(family, Gaussian):
                 p[:, 0] = u[:, 0]
-                p[:, 1] = family.min_variance + np.exp(np.minimum(2 * u[:, 1], LARGEST))
+                p[:, 1] = _to_variance(family, u[:, 1])
             elif isinstance(family, Poisson):
                 p[:, 0] = family.min_rate + np.exp(np.minimum(u[:, 0], LARGEST))
             elif isinstance(family, Binomial):
@@ -98,11 +99,33 @@ class Unconstrained:
             if isinstance(family, Gaussian):
                 variance = p[:, 1]
                 u[:, 0] += factor * s[:, 1] / variance
-                u[:, 1] += factor * (s[:, 2] / variance - s[:, 0]) * (variance - family.min_variance) / variance
+                u[:, 1] += factor * (s[:, 2] / variance - s[:, 0]) * _slope(family, variance) / (2 * variance)
             elif isinstance(family, Poisson):
                 u[:, 0] += factor * (s[:, 1] / p[:, 0] - s[:, 0]) * (p[:, 0] - family.min_rate)
             elif isinstance(family, Binomial):
                 u[:, 0] += factor * (s[:, 1] - family.n * s[:, 0] * p[:, 0])
+
+
+def _from_variance(family: Gaussian, variance: Array) -> Array:
+    above = np.maximum(variance - family.min_variance, 0.01 * family.min_variance)
+    if family.max_variance is None:
+        return np.asarray(np.log(above) / 2)
+    share = above / (family.max_variance - family.min_variance)
+    return np.asarray(logit(np.clip(share, 1e-12, 1 - 1e-12)))
+
+
+def _to_variance(family: Gaussian, z: Array) -> Array:
+    if family.max_variance is None:
+        return np.asarray(family.min_variance + np.exp(np.minimum(2 * z, LARGEST)))
+    return np.asarray(family.min_variance + expit(z) * (family.max_variance - family.min_variance))
+
+
+def _slope(family: Gaussian, variance: Array) -> Array:
+    """The derivative of the variance in z."""
+    above = variance - family.min_variance
+    if family.max_variance is None:
+        return np.asarray(2 * above)
+    return np.asarray(above * (family.max_variance - variance) / (family.max_variance - family.min_variance))
 
 
 def _weight_places(evaluator: Evaluator) -> Ints:
