@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import flatpc as fp
 from flatpc.errors import (
@@ -362,7 +362,7 @@ def test_left_out_parameters_are_those_of_seed_0():
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("scheme", ["exponential", "uniform", "dirichlet"])
+@pytest.mark.parametrize("scheme", ["exponential", "uniform", "dirichlet", "einsum"])
 def test_drawn_rows_lie_on_the_simplex_and_keep_the_mask(scheme):
     mask = np.random.default_rng(0).random((50, 20)) < 0.5
     mask[:, 0] = True
@@ -393,6 +393,13 @@ def test_uniform_scheme():
     assert abs(log_ratios("uniform")).max() <= np.log(1.3 / 0.7)
 
 
+def test_einsum_scheme():
+    """Its softmax is taken twice."""
+    inner = special.softmax(np.random.default_rng(4).standard_normal((5, 3)), axis=1)
+    found = random_simplex((5, 3), np.random.default_rng(4), "einsum")
+    np.testing.assert_allclose(found, special.softmax(inner, axis=1), rtol=1e-14)
+
+
 def test_dirichlet_scheme():
     """Entries of Dirichlet(1, 1, 1) are Beta(1, 2)."""
     weights = random_simplex((20_000, 3), np.random.default_rng(4), "dirichlet")
@@ -401,7 +408,7 @@ def test_dirichlet_scheme():
 
 
 def test_unknown_scheme():
-    with pytest.raises(OptionError, match="scheme='zeros'; choose one of 'exponential', 'uniform', 'dirichlet'"):
+    with pytest.raises(OptionError, match="scheme='zeros'; choose one of 'exponential', 'uniform', 'dirichlet', 'einsum'"):
         two_coins().randomize(0, scheme="zeros")
 
 

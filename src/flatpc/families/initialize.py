@@ -5,6 +5,7 @@
 | `"exponential"` | exp(-4 U(0, 1)) | PyJuice |
 | `"uniform"` | U(1 - ε, 1 + ε), ε = 0.3 | Juice.jl |
 | `"dirichlet"` | Dirichlet(1, ..., 1) | |
+| `"einsum"` | exp of a softmax of N(0, 1): almost uniform | Einsum Networks |
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from flatpc._options import choice
 
 Array = NDArray[np.float64]
-SCHEMES = ("exponential", "uniform", "dirichlet")
+SCHEMES = ("exponential", "uniform", "dirichlet", "einsum")
 _EPSILON = 0.3
 
 
@@ -25,6 +26,10 @@ def random_simplex(shape: tuple[int, int], rng: np.random.Generator, scheme: str
         w = np.exp(-4.0 * rng.random(shape))
     elif scheme == "uniform":
         w = rng.uniform(1 - _EPSILON, 1 + _EPSILON, shape)
+    elif scheme == "einsum":
+        # Its softmax is taken twice: once to project the start onto the simplex, and again in every pass.
+        e = np.exp(rng.standard_normal(shape))
+        w = np.exp(e / e.sum(axis=1, keepdims=True))
     else:
         w = rng.standard_exponential(shape)
     if mask is not None:
