@@ -186,3 +186,13 @@ def test_mini_batches_climb_on_the_whole():
     nll = result.history["train_nll"]
     assert nll[-1] < nll[0] - 0.1
     assert (np.diff(nll) < 0.01).all()
+
+
+def test_counts_of_a_batch_take_mu_as_it_is():
+    """A batch of a tenth of the rows: in counts of the data its μ is a tenth, in counts of the batch it is whole."""
+    circuit = circuits()["hclt-bernoulli"]
+    X = rows_for(circuit, 40)
+    for unit, mu in (("counts", 0.08), ("batch-counts", 0.8)):
+        made, evidence = learner(circuit, X, sharpness=fp.Sharpness(mu=0.8, unit=unit))
+        made.step(evidence, np.arange(4), 0.0)
+        assert_same(made.circuit(), by_definition(circuit, X[:4], 1.0, 0.0, mu))

@@ -13,6 +13,7 @@ from flatpc.engine.torch_circuit import TorchCircuit
 from flatpc.errors import DataError, TiedParametersError
 from flatpc.learning import ASAM, SAM, LearningWarning
 from flatpc.learning.gradient import Gradient
+from flatpc.learning.optimizers import OPTIMIZERS
 from flatpc.learning.schedules import Constant
 from tests.engine.conformance import circuits
 from tests.learning.test_em import rows_for
@@ -36,6 +37,7 @@ UNTIED["masked"] = fp.Circuit(
         fp.Sum((5,)),
     ]
 )
+UNTIED["bounded variances"] = fp.structures.rat_spn(2, 1, 2, 2, 2, family=fp.Gaussian(1e-4, 10.0))
 
 
 def learner(circuit, X, sharpness=None, method="adam", **options):
@@ -58,7 +60,10 @@ class Autograd:
             elif isinstance(node.family, fp.Categorical):
                 self.leaves[i] = torch.log(value["p"].clamp(min=1e-30))
             elif isinstance(node.family, fp.Gaussian):
-                self.leaves[i] = torch.stack([value["mean"], torch.log(value["variance"] - node.family.min_variance) / 2])
+                least, most = node.family.min_variance, node.family.max_variance
+                above = value["variance"] - least
+                z = torch.log(above) / 2 if most is None else torch.logit(above / (most - least))
+                self.leaves[i] = torch.stack([value["mean"], z])
             elif isinstance(node.family, fp.Poisson):
                 self.leaves[i] = torch.log(value["rate"] - node.family.min_rate)
             elif isinstance(node.family, fp.Binomial):
@@ -78,7 +83,9 @@ class Autograd:
             elif isinstance(node.family, fp.Categorical):
                 out[i] = {"p": torch.softmax(z, dim=1)}
             elif isinstance(node.family, fp.Gaussian):
-                out[i] = {"mean": z[0], "variance": node.family.min_variance + torch.exp(2 * z[1])}
+                least, most = node.family.min_variance, node.family.max_variance
+                above = torch.exp(2 * z[1]) if most is None else torch.sigmoid(z[1]) * (most - least)
+                out[i] = {"mean": z[0], "variance": least + above}
             elif isinstance(node.family, fp.Poisson):
                 out[i] = {"rate": node.family.min_rate + torch.exp(z)}
             elif isinstance(node.family, fp.Binomial):
@@ -231,13 +238,13 @@ def test_one_sgd_step_by_hand():
     X = spiral(20)
     for clip in (None, 1e-3):
         made, evidence = learner(circuit, X, method="sgd", clip=clip)
-        before = made.z.numpy().copy()
+        before = made.z.copy()
         _, gradient, _ = made.gradients(evidence, np.arange(20))
         length = np.linalg.norm(gradient)
         assert length > 1e-3
         made.step(evidence, np.arange(20), 0.0)
         step = -0.1 * gradient * (1 if clip is None else clip / length)
-        np.testing.assert_allclose(made.z.numpy() - before, step, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(made.z - before, step, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("ascent", [SAM(0.3), ASAM(0.3)])
@@ -245,7 +252,7 @@ def test_sam_takes_the_gradient_uphill(ascent):
     circuit = fp.structures.rat_spn(2, 1, 2, 3, 3)
     X = spiral(20)
     made, evidence = learner(circuit, X, method="sgd", ascent=ascent)
-    z = made.z.numpy().copy()
+    z = made.z.copy()
     _, g, _ = made.gradients(evidence, np.arange(20))
     size = np.abs(z) + 0.01 if isinstance(ascent, ASAM) else 1.0
     uphill = 0.3 * size**2 * g / np.linalg.norm(size * g)
@@ -253,7 +260,7 @@ def test_sam_takes_the_gradient_uphill(ascent):
     other.unconstrained.write(z + uphill)
     _, there, _ = other.gradients(evidence, np.arange(20))
     made.step(evidence, np.arange(20), 0.0)
-    np.testing.assert_allclose(made.z.numpy(), z - 0.1 * there, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(made.z, z - 0.1 * there, rtol=1e-9, atol=1e-14)
 
 
 def test_adaptive_mu_balances_the_gradients():
@@ -265,12 +272,69 @@ def test_adaptive_mu_balances_the_gradients():
     ratio = np.linalg.norm(likelihood) / np.linalg.norm(penalty)
     made.step(evidence, rows, 0.0)
     assert made.mu == pytest.approx(0.5 * ratio, rel=1e-12)
-    made.end_epoch(20.0)
+    made.end_epoch(2.0, 2.4)
     assert made.mu == pytest.approx(0.5 * ratio * 1.1**20, rel=1e-12)
     _, likelihood, penalty = made.gradients(evidence, rows)
     made.step(evidence, rows, 0.5)
-    made.end_epoch(500.0)
+    made.end_epoch(2.0, 12.0)
     assert made.mu == pytest.approx(0.5 * 1.1**30 * np.linalg.norm(likelihood) / np.linalg.norm(penalty), rel=1e-12)
+
+
+def test_the_released_rule_goes_by_which_way_the_nlls_moved():
+    circuit = fp.structures.rat_spn(2, 1, 2, 3, 3)
+    X = spiral(140)
+    made, evidence = learner(circuit, X, fp.Sharpness(mu="adaptive", space="logit-gradient", rule="released"))
+    n = made.unconstrained.n_weights
+    batches = [np.arange(start, start + 20) for start in range(0, 140, 20)]
+
+    def ratio(batches):
+        found = [made.gradients(evidence, rows)[1:] for rows in batches]
+        return np.divide(*(np.median([np.linalg.norm(each[k][:n]) for each in found]) for k in (0, 1)))
+
+    expected = 0.01 * ratio(batches[:1])
+    epochs = [
+        (3.0, 3.0, 0.01),  # nothing to compare with
+        (2.5, 2.9, 0.01),  # both fall
+        (2.0, 2.9, 0.01),  # the validation NLL stays
+        (1.8, 3.0, 1.05 ** (100 * 1.2 / 3.0)),  # the one falls, the other rises
+        (1.0, -0.5, 0.01),
+        (0.5, 0.1, 1.05**100),  # counted up to 100%
+        (0.6, 0.0, 1.0),  # the one rises, the other falls
+    ]
+    for train, valid, factor in epochs:
+        for i, rows in enumerate(batches):
+            made.step(evidence, rows, 0.0)
+            assert i or made.mu == pytest.approx(expected, rel=1e-12)
+        expected = factor * ratio(batches[:5])
+        made.end_epoch(train, valid)
+        assert made.mu == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_steps_are_those_of_torch(name):
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(50)
+    theirs = torch.tensor(z.copy())
+    optimizer = torch.optim.Adam([theirs], 0.1) if name == "adam" else torch.optim.SGD([theirs], 0.1, momentum=0.9)
+    ours = OPTIMIZERS[name]()
+    for _ in range(100):
+        gradient = rng.standard_normal(50) * 10.0 ** rng.integers(-9, 3, 50)
+        theirs.grad = torch.tensor(gradient)
+        optimizer.step()
+        ours.step(z, gradient, 0.1)
+    np.testing.assert_allclose(z, theirs.numpy(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "adam", "step_size": 0.3}, {"step_size": 0.5}, {"step_size": 0.5, "anemone": True}]
+)
+def test_variances_stay_within_their_bounds(options):
+    circuit = fp.structures.rat_spn(2, 1, 2, 3, 3, family=fp.Gaussian(0.5, 2.0))
+    for X, towards in ((np.zeros((50, 2)), 0.5), (10 * spiral(50), 2.0)):  # narrower than the floor, wider than the bound
+        learnt = fp.fit(circuit, X, epochs=50, progress=False, **options).circuit
+        found = np.concatenate([p["variance"] for p in learnt.parameters.values() if isinstance(p, dict)])
+        assert ((found >= 0.5) & (found <= 2.0)).all()
+        assert abs(np.median(found) - towards) < 0.2
 
 
 def test_a_diverging_run_keeps_the_last_good_parameters():

@@ -45,7 +45,7 @@ def test_weights_loss_and_gradients_are_autograds(name, sharpness):
     X = rows_for(circuit, 7)
     made, evidence = learner(circuit, X, HyperWeights(3, 4), sharpness)
     for _ in range(2):
-        leaves, weights = network(circuit, made, made.z.numpy())
+        leaves, weights = network(circuit, made, made.z)
         now = fp.learning.model.to_circuit(made.evaluator)
         for i, w in weights.items():
             np.testing.assert_allclose(now.parameters[i], w.detach(), rtol=1e-12)

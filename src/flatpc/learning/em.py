@@ -160,7 +160,8 @@ class EM:
         if self.sharpness is None:
             return 0.0
         mu = self.sharpness.schedule(progress)
-        if self.sharpness.relative or self._kind == update.QUADRATIC_EXACT:
+        as_it_is = self.sharpness.relative or self.sharpness.unit == "batch-counts"
+        if as_it_is or self._kind == update.QUADRATIC_EXACT:
             return mu
         return mu / share if self._kind == update.CUBIC_EXACT else mu * share
 
@@ -182,7 +183,7 @@ class EM:
             pseudocount=self.input_pseudocount * share, alpha=alpha,
         )  # fmt: skip
 
-    def end_epoch(self, overfitting: float | None) -> None:
+    def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """EM has nothing to do between epochs."""
 
     def check(self, evidence: Evidence) -> None:

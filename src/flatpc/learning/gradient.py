@@ -1,7 +1,7 @@
 """Gradient descent on unconstrained parameters z: minimise the mean of -log p(x) + μ R(x) over rows.
 
 Gradients come from native passes, not from an autograd graph: flows give that of the likelihood, tangent passes that of the
-penalty R, and the chain rule to z is written out (`unconstrained.py`). The step itself is a torch optimiser's.
+penalty R, and the chain rule to z is written out (`unconstrained.py`).
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import DataError
-from flatpc.learning import model
+from flatpc.learning import adaptive, model
 from flatpc.learning.collect import Collect, Plain
 from flatpc.learning.distributed import Workers
 from flatpc.learning.loop import Diverged
+from flatpc.learning.optimizers import OPTIMIZERS, Optimizer
 from flatpc.learning.penalty import Gradients, Penalised
 from flatpc.learning.sam import ASAM, SAM
 from flatpc.learning.schedules import Schedule
@@ -28,7 +28,6 @@ from flatpc.learning.unconstrained import Unconstrained
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOMENTUM = 0.9
 LOST = 100.0
 """A run has diverged when its NLL is this many times farther from 0 than at the start, and more."""
 
@@ -53,13 +52,13 @@ class Gradient:
         self.workers = workers or Workers()
         self.collect = collect or Plain(evaluator)
         self.unconstrained = unconstrained or Unconstrained(evaluator)
-        self.z = torch.from_numpy(self.unconstrained.read())
-        self.unconstrained.write(self.z.numpy())
-        self._optimizer = _optimizer(method, self.z, step_size(0.0))
+        self.z = self.unconstrained.read()
+        self.unconstrained.write(self.z)
+        self._optimizer: Optimizer = OPTIMIZERS[method]()
         self._penalised = Penalised(evaluator, sharpness.space) if sharpness else None
         self.mu = math.nan if sharpness and sharpness.mu == "adaptive" else 0.0
-        self._epoch = np.zeros((2, self.unconstrained.size if self._is_adaptive else 0))
-        """Gradients of likelihood and of penalty, added up over the epoch."""
+        self._adaptive = adaptive.rule_of(sharpness, self.unconstrained) if self._is_adaptive else None
+        self._evidence: Evidence | None = None
         self._limit = math.nan
 
     @property
@@ -89,11 +88,12 @@ class Gradient:
 
     def _objective(self, evidence: Evidence, rows: Ints, progress: float) -> tuple[float, Array]:
         """Mean log-likelihood, and the gradient of what is minimised."""
-        if self._is_adaptive:
+        if self._adaptive is not None:
             numbers, likelihood, penalty = self.gradients(evidence, rows)
-            self._epoch += likelihood, penalty
+            self._adaptive.see(rows, likelihood, penalty)
+            self._evidence = evidence
             if math.isnan(self.mu):
-                self.mu = self._balance(likelihood, penalty, 0.0)
+                self.mu = self._adaptive.first(likelihood, penalty)
             return float(numbers[0]), likelihood + self.mu * penalty
         found = self._collect(evidence, rows)
         if self.sharpness is not None:
@@ -105,13 +105,6 @@ class Gradient:
         self.unconstrained.add_gradient(gradient, -1.0 / len(rows), found.weights, found.inputs)
         return float(found.numbers[0]) / len(rows), gradient
 
-    def _balance(self, likelihood: Array, penalty: Array, overfitting: float) -> float:
-        """κ^DoF · α · ‖∇NLL‖ / ‖∇R‖."""
-        assert self.sharpness is not None
-        norm = float(np.linalg.norm(penalty))
-        pull = self.sharpness.kappa ** min(overfitting, self.sharpness.max_overfitting) * self.sharpness.scale
-        return pull * float(np.linalg.norm(likelihood)) / norm if norm > 0 else 0.0
-
     # ---- steps ----------------------------------------------------------------------------------------------------
 
     def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
@@ -119,7 +112,7 @@ class Gradient:
         log_likelihood, gradient = self._objective(evidence, rows, progress)
         self._check(log_likelihood, gradient)
         if self.ascent is not None:
-            here = self.z.numpy().copy()
+            here = self.z.copy()
             self._move_to(here + self.ascent.offset(here, gradient))
             _, gradient = self._objective(evidence, rows, progress)
             self._move_to(here)
@@ -128,15 +121,12 @@ class Gradient:
             self._check(math.nan, gradient)
         if self.clip is not None and norm > self.clip:
             gradient *= self.clip / norm
-        self.z.grad = torch.from_numpy(gradient)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.step_size(progress)
-        self._optimizer.step()
-        self.unconstrained.write(self.z.numpy())
+        self._optimizer.step(self.z, gradient, self.step_size(progress))
+        self.unconstrained.write(self.z)
         return log_likelihood
 
     def _move_to(self, z: Array) -> None:
-        self.z.numpy()[:] = z
+        self.z[:] = z
         self.unconstrained.write(z)
 
     def _check(self, log_likelihood: float, gradient: Array) -> None:
@@ -157,37 +147,28 @@ class Gradient:
     def check(self, evidence: Evidence) -> None:
         """Raise `Diverged` if the last step led nowhere."""
         if not math.isnan(self._limit):
-            self._check(float(self.evaluator.log_prob(evidence).mean()), self.z.numpy())
+            self._check(float(self.evaluator.log_prob(evidence).mean()), self.z)
 
-    def end_epoch(self, overfitting: float | None) -> None:
+    def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """Balance penalty and likelihood anew."""
-        if self._is_adaptive:
-            self.mu = self._balance(self._epoch[0], self._epoch[1], overfitting or 0.0)
-            self._epoch[:] = 0.0
+        if self._adaptive is not None and self._evidence is not None:
+            evidence = self._evidence
+            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda rows: self.gradients(evidence, rows)[1:])
 
     # ---- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> model.Parameters:
         """All that a later run needs to go on from here."""
-        out = {"z": self.z.numpy().copy(), "numbers": np.array([self.mu, self._limit, self.collect.draws])}
-        for name, value in self._optimizer.state.get(self.z, {}).items():
-            if value is not None:
-                out[f"optimizer.{name}"] = value.numpy().copy()
-        return out
+        before = (math.nan, math.nan) if self._adaptive is None else self._adaptive.before
+        out = {"z": self.z.copy(), "numbers": np.array([self.mu, self._limit, self.collect.draws, *before])}
+        return out | {f"optimizer.{name}": value.copy() for name, value in self._optimizer.state.items()}
 
     def restore(self, state: model.Parameters) -> None:
         """Go on from a state."""
         self._move_to(state["z"])
         self.mu, self._limit = (float(x) for x in state["numbers"][:2])
         self.collect.draws = int(state["numbers"][2])
-        self._epoch[:] = 0.0
+        if self._adaptive is not None:
+            self._adaptive.restart(*(float(x) for x in state["numbers"][3:5]))
         moments = {name.removeprefix("optimizer."): array for name, array in state.items() if name.startswith("optimizer.")}
-        self._optimizer.state.clear()
-        if moments:
-            self._optimizer.state[self.z] = {name: torch.from_numpy(array.copy()) for name, array in moments.items()}
-
-
-def _optimizer(method: str, z: torch.Tensor, rate: float) -> torch.optim.Optimizer:
-    if method == "adam":
-        return torch.optim.Adam([z], rate, fused=True)
-    return torch.optim.SGD([z], rate, momentum=MOMENTUM, fused=True)
+        self._optimizer.state = {name: array.copy() for name, array in moments.items()}

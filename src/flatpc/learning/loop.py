@@ -46,8 +46,8 @@ class Learner(Protocol):
     def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
         """One step; the mean log-likelihood of the rows before it."""
 
-    def end_epoch(self, overfitting: float | None) -> None:
-        """Called after each epoch, before it is recorded."""
+    def end_epoch(self, train_nll: float, valid_nll: float) -> None:
+        """Called after each epoch, before it is recorded; the validation NLL may be NaN."""
 
     def check(self, evidence: Evidence) -> None:
         """Raise `Diverged` if the present parameters are no good."""
@@ -214,7 +214,7 @@ class Loop:
         valid_nll = self._valid_nll()
         overfitting = degree_of_overfitting(train_nll, valid_nll)
         mu = self.learner.mu
-        self.learner.end_epoch(None if math.isnan(overfitting) else overfitting)
+        self.learner.end_epoch(train_nll, valid_nll)
         self._last = self.learner.state()
         row: Row = {
             "epoch": state.epoch,

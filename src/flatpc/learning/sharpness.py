@@ -12,10 +12,11 @@ from flatpc.learning.schedules import Constant, Schedule, as_schedule, check_ran
 
 UPDATES = ("quadratic", "cubic")
 MULTIPLIERS = ("renormalize", "exact")
-UNITS = ("counts", "mean-flow")
+UNITS = ("counts", "batch-counts", "mean-flow")
 SPACES = ("weights", "logits", "logit-gradient")
 _GIVE = "fp.Sharpness(...), such as fp.Sharpness(mu=0.1)"
 METHODS = {"mean-flow": "em", "adaptive": "adam and sgd"}
+RULES = ("overfitting", "released")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Sharpness:
     multiplier
         EM: `"renormalize"` takes λ = 1 and divides by the sum; `"exact"` finds the λ for which weights sum to one.
     unit
-        EM: `"counts"` states μ as it stands in the equations above, F being counts over the training data; `"mean-flow"` in the
+        EM: `"counts"` states μ as it stands in the equations above, F being counts over the training data: a batch's share of the
+        rows takes the same share of μ. `"batch-counts"` takes μ as it is with the flows of every batch, however small;
+        `"mean-flow"` is in the
         layer's mean flow per edge, which means the same for all sizes of data and of layers, and for both multipliers.
     inputs
         EM: whether Bernoulli and categorical inputs are regularised too.
@@ -47,6 +50,11 @@ class Sharpness:
     kappa, scale, max_overfitting
         Of the adaptive μ = kappa^DoF · scale · ‖∇NLL‖ / ‖∇R‖, with DoF the degree of overfitting in percent, counted up to
         `max_overfitting`.
+    rule
+        Of the adaptive μ. `"overfitting"` is the paper's: the formula above, with gradients in all parameters added up over an
+        epoch. `"released"` is that of its authors' code: norms are medians over five batches, in the sums' logits alone; DoF is
+        relative to the validation NLL and counts only after an epoch in which the training NLL fell and the validation NLL rose;
+        where both moved the same way, μ is a hundredth.
     """
 
     mu: float | str | Schedule = 0.1
@@ -58,9 +66,11 @@ class Sharpness:
     kappa: float = 1.05
     scale: float = 1.0
     max_overfitting: float = 100.0
+    rule: str = "overfitting"
 
     def __post_init__(self) -> None:
-        for name, names in (("update", UPDATES), ("multiplier", MULTIPLIERS), ("unit", UNITS), ("space", SPACES)):
+        known = {"update": UPDATES, "multiplier": MULTIPLIERS, "unit": UNITS, "space": SPACES, "rule": RULES}
+        for name, names in known.items():
             choice(f"Sharpness: {name}", getattr(self, name), names)
         if isinstance(self.mu, str):
             choice("Sharpness: mu", self.mu, tuple(METHODS), also="a number")
