@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flatpc.errors import DataError, OptionError
-from flatpc.experiments import protocols
+from flatpc.experiments import cells, protocols
 from flatpc.experiments.cells import Cell, Result
 from flatpc.experiments.results import Results, read_table
 from flatpc.experiments.runner import Forecast, sweep
@@ -54,15 +54,22 @@ class TestSweep:
             path.unlink()
         assert sweep(CELLS[:4], one, SETTINGS, tmp_path, n_jobs=1).ran == 0
 
-    def test_settings_and_version_make_other_runs(self) -> None:
-        cell = CELLS[0]
-        keys = {
-            cell.key(protocols.Hclt()),
-            cell.key(protocols.Hclt(epochs=99)),
-            cell.key(protocols.Hclt(), version="0.0.0"),
-            CELLS[1].key(protocols.Hclt()),
-        }
-        assert len(keys) == 4
+    def test_what_numbers_depend_on_makes_other_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cell, real = CELLS[0], Cell("toy", "nltcs", 0.1, 0, "plain", "text")
+        keys = [cell.key(protocols.Hclt()), cell.key(protocols.Hclt(epochs=99)), CELLS[1].key(protocols.Hclt())]
+        keys.append(real.key(protocols.Hclt()))
+        monkeypatch.setattr(cells, "_digests", lambda dataset: {"train": "other rows"})
+        keys.append(real.key(protocols.Hclt()))
+        monkeypatch.setitem(cells.REVISIONS, ("toy", ""), 2)
+        keys.append(real.key(protocols.Hclt()))
+        monkeypatch.setitem(cells.REVISIONS, ("toy", "plain"), 3)
+        keys.append(real.key(protocols.Hclt()))
+        assert len(set(keys)) == len(keys) == 7
+
+    def test_a_release_makes_no_other_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = CELLS[0].key(protocols.Hclt())
+        monkeypatch.setattr("flatpc.__version__", "99.0.0")
+        assert CELLS[0].key(protocols.Hclt()) == before
 
     def test_budget_begins_no_more_cells(self, tmp_path: Path) -> None:
         outcome = sweep(CELLS, toy, SETTINGS, tmp_path, n_jobs=1, budget=0.12)
@@ -147,11 +154,13 @@ def test_forecast_knows_similar_cells() -> None:
 class TestTables:
     @pytest.mark.parametrize(
         ("name", "n"),
-        [("table1", 8 * 5 * 5 * 7), ("table2", 20 * 5 * 5 * 12), ("never-lose", 20 * 5 * 5 * 14), ("full-data", 20)],
+        [("table1", 8 * 5 * 5 * 11), ("table2", 20 * 5 * 5 * 12), ("never-lose", 20 * 5 * 5 * 14), ("full-data", 20)],
     )
     def test_the_whole_grid(self, name: str, n: int) -> None:
         cells = table(name).cells()
         assert len(cells) == len(set(cells)) == n
+        for protocol, choices in table(name).choices.items():
+            assert set(choices) <= {cell.method for cell in table(name).cells(protocol)}
         assert {cell.fraction for cell in cells} == ({1.0} if name == "full-data" else set(FRACTIONS))
 
     @pytest.mark.parametrize("name", TABLES)

@@ -20,6 +20,7 @@ REPRODUCE = examples(
     "flatpc reproduce table2 --datasets nltcs,dna --jobs 2 --budget 3600",
     "flatpc reproduce table2 --fractions 0.01,0.05 --trials 0,1,2",
     "flatpc reproduce table1 --protocol code --folder results",
+    "flatpc reproduce table2 --verify 5",
     "flatpc reproduce figure-ablation --quick",
 )
 REPORT = examples("flatpc report results -o report.html")
@@ -33,13 +34,24 @@ def reproduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the last run stopped. It always does; runs that are done stay done.")
     ] = False,
-    protocol: Annotated[str, typer.Option(help="As the paper's text says (text), or as its code does (code).")] = "text",
+    protocol: Annotated[
+        str, typer.Option(help="As the paper's text says (text), as its code does (code), or as we recommend (ours).")
+    ] = "text",
     datasets: Annotated[str | None, typer.Option(help="Names, with commas between them.", show_default=False)] = None,
     fractions: Annotated[str | None, typer.Option(help="Of the training rows, as 0.01,0.5.", show_default=False)] = None,
     trials: Annotated[str | None, typer.Option(help="Their numbers, from 0.", show_default=False)] = None,
     methods: Annotated[str | None, typer.Option(help="As plain,mu=0.1,adaptive.", show_default=False)] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless given.", show_default=False)] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds after which nothing new is begun.", show_default=False)] = None,
+    check: Annotated[
+        int | None,
+        typer.Option(
+            "--verify", min=1, help="Run so many random cells of the folder's table again, and compare.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the cells to verify; chance unless given.", show_default=False)
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what ended with an error.")] = False,
     folder: Folder = Path("results"),
     json: Json = False,
@@ -58,6 +70,11 @@ def reproduce(
     tables, figures = experiments()
     if name not in {**tables, **figures}:
         raise OptionError(f"There is no experiment {name}; choose one of {', '.join([*tables, *figures])}.")
+    if check is not None:
+        if name in figures:
+            raise OptionError(f"--verify is for tables; {name} is a figure.")
+        _verify(name, folder, check, seed, json)
+        return
     parts = _parts(datasets, fractions, trials, methods)
     if name in figures and any(values is not None for values in parts.values()):
         raise OptionError(f"{name} is computed as a whole; --datasets, --fractions, --trials and --methods are for tables.")
@@ -79,6 +96,26 @@ def reproduce(
         say(f"{found['left']} are left; the same command goes on with them.")
     if found.get("failed"):
         say(f"{found['failed']} runs ended with an error; run them again with --retry.")
+        raise typer.Exit(MISTAKE)
+
+
+def _verify(name: str, folder: Path, n: int, seed: int | None, json: bool) -> None:
+    from flatpc.experiments.verify import Check, verify
+
+    def watch(check: Check) -> None:
+        if not json:
+            verdict = "the same" if check.passes else check.error or "DIFFERENT"
+            said = "" if check.error else f", within {check.difference:.1e} (tolerance {check.tolerance:g})"
+            say(f"{check.cell.label}, {check.cell.protocol}: {verdict}{said}")
+
+    checks = verify(name, folder, n, seed=seed, watch=watch)
+    failed = sum(not check.passes for check in checks)
+    if json:
+        found = [{**asdict(check), "passes": check.passes} for check in checks]
+        print_json({"experiment": name, "verified": len(checks), "failed": failed, "cells": found})
+    else:
+        say(f"{len(checks) - failed} of {len(checks)} cells of {name} gave the same numbers.")
+    if failed:
         raise typer.Exit(MISTAKE)
 
 

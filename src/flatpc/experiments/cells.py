@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
-import flatpc
+from flatpc.data.debd import registry
 
 Metrics = dict[str, float]
+
+REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2}
+"""By experiment and method, or \"\" for all others of an experiment. Raise one where a change of the code changes its numbers beyond
+what `flatpc reproduce NAME --verify` allows; its runs are then done again."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,30 @@ class Cell:
     protocol: str
 
     @property
+    def revision(self) -> int:
+        """Of the code behind this cell."""
+        return REVISIONS.get((self.experiment, self.method), REVISIONS.get((self.experiment, ""), 1))
+
+    @property
     def label(self) -> str:
         """For people."""
         return f"{self.dataset} {self.fraction:.0%} trial {self.trial} {self.method}"
 
-    def key(self, settings: Any, version: str = flatpc.__version__) -> str:
-        """A name for the result: it changes with the configuration, the protocol's `settings`, and the version of flatpc."""
-        content = {**asdict(self), "settings": asdict(settings), "version": version}
+    def key(self, settings: Any) -> str:
+        """A name for the result: it changes with all that its numbers depend on.
+
+        These are the configuration, the protocol's `settings`, the digests of the data, and the revision of the code, which is not
+        its version: most releases change no number.
+        """
+        content = {**asdict(self), "settings": asdict(settings), "data": _digests(self.dataset), "revision": self.revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@cache
+def _digests(dataset: str) -> dict[str, str]:
+    """Of the splits of a benchmark; none of what is drawn by seed."""
+    sets = registry().sets
+    return dict(sets[dataset].sha256) if dataset in sets else {}
 
 
 @dataclass(frozen=True)

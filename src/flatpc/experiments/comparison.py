@@ -95,7 +95,7 @@ class Comparison:
             self.seconds += result.seconds
             self.n_runs += 1
         ran = {method for trials in self.trials.values() for trial in trials.values() for method in trial}
-        self.regularised = tuple(method for method in table.regularised if method in ran)
+        self.regularised = tuple(method for method in table.choices[protocol] if method in ran)
 
     def __bool__(self) -> bool:
         return bool(self.n_runs)

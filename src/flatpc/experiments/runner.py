@@ -77,7 +77,7 @@ def sweep(
         for cell in pending:
             if budget is not None and time.monotonic() - begin > budget:
                 return
-            yield joblib.delayed(_run)(cell, run, settings[cell.protocol], keys[cell])
+            yield joblib.delayed(run_cell)(cell, run, settings[cell.protocol], keys[cell])
 
     # One task at a time to each process: a batch of several would be lost as a whole.
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
@@ -99,7 +99,7 @@ def sweep(
     return Outcome(ran, failed, len(left), time.monotonic() - begin, spent / 3600)
 
 
-def _run(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str) -> Result:
+def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str) -> Result:
     """One cell; its error is its result, so that the rest goes on."""
     begin = time.perf_counter()
     metrics: Metrics = {}

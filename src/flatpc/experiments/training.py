@@ -11,8 +11,10 @@ from flatpc import curvature, learning, structures
 from flatpc.data import load_debd, manifold_splits
 from flatpc.data.splits import Splits
 from flatpc.errors import OptionError
+from flatpc.experiments import simple_densities
 from flatpc.experiments.cells import Cell, Metrics
 from flatpc.experiments.protocols import Einsum, Hclt
+from flatpc.families.gaussian import Gaussian
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -23,17 +25,35 @@ SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
 
 
-def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
-    """An Einsum Network learnt by Adam; μ is a number of `mu=`, or `adaptive`."""
-    data = manifold_splits(cell.dataset, seed=cell.trial).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
-    start = structures.rat_spn(
-        data.train.shape[1], settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
-        n_inputs=settings.n_inputs, family="gaussian", seed=cell.trial,
+EPOCHS_OF_DEFAULT = 400
+"""Of `fp.learning.choose` on the manifolds, over all that it tries."""
+
+
+def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
+    """An Einsum Network before it has learnt anything."""
+    family = Gaussian(settings.min_variance, settings.max_variance)
+    circuit = structures.rat_spn(
+        n_variables, settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
+        n_inputs=settings.n_inputs, family=family, seed=seed,
     )  # fmt: skip
+    return circuit.randomize(seed, settings.start)
+
+
+def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
+    """An Einsum Network learnt by Adam, μ being a number of `mu=` or `adaptive`; or something that it should beat."""
+    data = manifold_splits(cell.dataset, seed=cell.trial).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
+    if cell.method in simple_densities.NAMES:
+        return simple_densities.simple_density(cell.method, data, cell.trial)
+    if cell.method == "default":
+        chosen = learning.choose(
+            data.train, data.valid, family="gaussian", seed=cell.trial, n_threads=1, budget=EPOCHS_OF_DEFAULT, progress=False
+        )
+        return _nlls(chosen.circuit, data)
     result = learning.fit(
-        start, data.train, valid=data.valid, method="adam", epochs=settings.epochs, batch_size=settings.batch_size,
-        step_size=settings.step_size, sharpness=_sharpness(cell.method, space=settings.space), seed=cell.trial,
-        progress=False, n_threads=1,
+        einsum_start(data.train.shape[1], settings, cell.trial), data.train, valid=data.valid, method="adam",
+        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, clip=settings.clip,
+        sharpness=_sharpness(cell.method, space=settings.space, rule=settings.rule), early_stopping=settings.patience,
+        seed=cell.trial, progress=False, n_threads=1,
     )  # fmt: skip
     return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
 
@@ -52,21 +72,36 @@ def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
         valid=data.valid if plain or laplace is not None else None,  # what is stopped early is judged after every epoch
         epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, pseudocount=laplace or 0.0,
         input_pseudocount=settings.input_pseudocount if laplace is None else laplace,
-        sharpness=None if laplace is not None else _sharpness(cell.method), seed=cell.trial,
+        sharpness=None if laplace is not None else _sharpness(cell.method, _share(len(data.train), settings), unit=settings.unit),
+        seed=cell.trial,
         progress=False, n_threads=1, dtype="float32",
     )  # fmt: skip
     return _measure(result, data, ("weights",), settings.sharpness_rows, best=plain or laplace is not None)
 
 
-def _sharpness(method: str, **options: Any) -> learning.Sharpness | None:
+def _share(n_rows: int, settings: Hclt) -> float:
+    """By what μ is multiplied.
+
+    The authors' code measures sharpness after every epoch and leaves behind twice the flows of the last batch it saw, a random one,
+    to which those of the next epoch are added. An M-step depends on flows and μ in proportion, so that μ counts for less.
+    """
+    if settings.leftover is None:
+        return 1.0
+    last = n_rows % settings.leftover or settings.leftover
+    return n_rows / (n_rows + 2 * last)
+
+
+def _sharpness(method: str, share: float = 1.0, **options: Any) -> learning.Sharpness | None:
     if method == "plain":
         return None
-    if method in ("adaptive", "mean-flow"):
+    if method == "mean-flow":
+        return learning.Sharpness(mu=method)
+    if method == "adaptive":
         return learning.Sharpness(mu=method, **options)
     mu = _number(method, "mu=")
     if mu is None:
         raise OptionError(f"Unknown method {method!r}; choose plain, mu=NUMBER, adaptive or mean-flow.")
-    return learning.Sharpness(mu=mu, **options)
+    return learning.Sharpness(mu=mu * share, **options)
 
 
 def _number(method: str, prefix: str) -> float | None:
