@@ -87,7 +87,7 @@ def measured() -> str:
         [
             "the paper's second table: 20 data sets, 5 fractions, 5 trials, every value of μ, 100 epochs",
             _cost(next((c for c in table2 if c.protocol == "ours" and c), table2[0])),
-            "`flatpc reproduce table2`, then `flatpc report results`",
+            "`flatpc reproduce table2 --protocol ours`, then `flatpc report results`",
         ],
         ["5% of dna, validation NLL after 100 epochs, mean of three trials", _ablation(), "`flatpc reproduce figure-ablation`"],
         [
