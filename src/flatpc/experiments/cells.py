@@ -13,8 +13,11 @@ from flatpc.data.debd import registry
 Metrics = dict[str, float]
 
 REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2}
-"""By experiment and method, or \"\" for all others of an experiment. Raise one where a change of the code changes its numbers beyond
-what `flatpc reproduce NAME --verify` allows; its runs are then done again."""
+"""By experiment and method; no method stands for all others of an experiment.
+
+Raise one where a change of the code changes its numbers beyond what `flatpc reproduce NAME --verify` allows; its runs are then done
+again.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Cell:
     def key(self, settings: Any) -> str:
         """A name for the result: it changes with all that its numbers depend on.
 
-        These are the configuration, the protocol's `settings`, the digests of the data, and the revision of the code, which is not
-        its version: most releases change no number.
+        These are the configuration, the protocol's `settings`, the digests of the data, and the revision of the code, which is
+        not its version: most releases change no number.
         """
         content = {**asdict(self), "settings": asdict(settings), "data": _digests(self.dataset), "revision": self.revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

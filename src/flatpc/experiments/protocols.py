@@ -88,7 +88,9 @@ DIFFERENCES = {
         ),
         Difference("first weights", "not said; as `code`", "almost uniform: a softmax taken twice", "as `code`"),
         Difference("penalty", "trace in the weights", "squared logit gradients, called the trace", "trace in the weights"),
-        Difference("μ", "0.01, 0.05, 0.1, 0.5, 1; adaptive", "0.01, 0.1, 0.5, 1; adaptive", "0, 0.0001, 0.001, 0.01, 0.1, 1; adaptive"),
+        Difference(
+            "μ", "0.01, 0.05, 0.1, 0.5, 1; adaptive", "0.01, 0.1, 0.5, 1; adaptive", "0, 0.0001, 0.001, 0.01, 0.1, 1; adaptive"
+        ),
         Difference(
             "adaptive μ",
             "κ^DoF, DoF relative to the training NLL, counted up to 100%",
@@ -103,7 +105,10 @@ DIFFERENCES = {
         Difference("Chow-Liu tree", "of all training rows", "of at most 200 shuffled ones", "as `text`"),
         Difference("EM", "a step per batch of 200", "a step per epoch", "a step per batch of 200"),
         Difference(
-            "μ", "as it is, with the flows of a batch", "as it is, with the flows of all rows", "times the batch's share of the rows"
+            "μ",
+            "as it is, with the flows of a batch",
+            "as it is, with the flows of all rows",
+            "times the batch's share of the rows",
         ),
         Difference(
             "flows",
@@ -118,7 +123,9 @@ DIFFERENCES = {
             "no smoothing: what is left of the start, 0.9¹⁰⁰ of it",
             "a hundredth of a row per input",
         ),
-        Difference("model", "after the last epoch", "after the last epoch", "after the last epoch; plain and Laplace stopped early too"),
+        Difference(
+            "model", "after the last epoch", "after the last epoch", "after the last epoch; plain and Laplace stopped early too"
+        ),
     ),
 }  # fmt: skip
 """By table. What the text doesn't say is done as in the authors' code, or, for values never seen, so that test NLLs are finite."""
