@@ -34,6 +34,7 @@ from safetensors.numpy import save as write_arrays
 from flatpc._options import file_path
 from flatpc._writing import replace_file
 from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.limits import check_bytes, check_memory
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.errors import FileFormatError, FlatpcError
 from flatpc.families.base import Family
@@ -66,7 +67,7 @@ def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any
     circuit.check_structure()
     try:
         replace_file(path, _encode(circuit, extra))
-    except _Refused as error:
+    except (_Refused, FileFormatError) as error:
         raise FileFormatError(f"Can't save to {path}: {error}") from error
 
 
@@ -83,11 +84,10 @@ def load_with_extra(path: str | os.PathLike[str]) -> tuple[Circuit, dict[str, An
     if not path.is_file():
         raise FileFormatError(f"{path} is not a file; give the name of a file that Circuit.save wrote.")
     try:
-        data = path.read_bytes()
+        check_bytes(path.stat().st_size, "it is too large")
+        return _decode(path.read_bytes())
     except OSError as error:
         raise FileFormatError(f"{path} can't be read: {error.strerror}.") from error
-    try:
-        return _decode(data)
     except FlatpcError as error:
         raise FileFormatError(f"{path}: {error}") from error
 
@@ -147,7 +147,9 @@ def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
         arrays = read_arrays(data)
     except (SafetensorError, TypeError, ValueError, KeyError) as error:
         raise _Refused(f"its arrays can't be read ({error}). {_AGAIN}") from None
-    nodes = [_node_from_json(i, node, arrays) for i, node in enumerate(_list(description["nodes"], "nodes"))]
+    described = _list(description["nodes"], "nodes")
+    nodes = [_node_from_json(i, node, arrays) for i, node in enumerate(described)]
+    _check_variables(nodes)
     return _build(nodes, arrays), dict(_mapping(description.get("extra", {}), "extra"))
 
 
@@ -276,11 +278,21 @@ def _build(nodes: Sequence[Node], arrays: dict[str, NDArray[Any]]) -> Circuit:
     return circuit
 
 
+def _check_variables(nodes: Sequence[Node]) -> None:
+    """Each variable has an input of its own; sets of variables take as much memory as the largest number among them."""
+    for i, node in enumerate(nodes):
+        if isinstance(node, Input) and node.variable >= len(nodes):
+            raise _Refused(
+                f"node {i} has variable {node.variable}, and there are {len(nodes)} nodes; they are 0, 1, 2, ... without gaps."
+            )
+
+
 def _check_sizes(circuit: Circuit) -> None:
     for i, (node, width) in enumerate(zip(circuit.nodes, circuit.widths, strict=True)):
         categories = node.family.n_categories if isinstance(node, Input) else None
         if max(width, categories or 0) > LARGEST:
             raise _Refused(f"node {i}: a size of {max(width, categories or 0)} is beyond what files may name ({LARGEST:,}).")
+    check_memory(circuit.nodes, circuit.widths)
 
 
 # ---- JSON of the right types --------------------------------------------------------------------------------------

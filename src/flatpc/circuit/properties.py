@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Bits = NDArray[np.bool_]
 _ENUMERABLE = 1 << 16
+_LARGEST_TABLE = 1 << 22
+"""Entries of an input's table up to which its support is looked at."""
+_MOST_PAIRS = 1 << 20
+"""Pairs of units that are compared."""
 
 
 def is_structured_decomposable(nodes: Sequence[Node], scopes: Sequence[int]) -> bool:
@@ -64,7 +68,8 @@ def is_deterministic(circuit: Circuit) -> bool:
 
     Children of an edge with zero weight don't count. True is always a proof. Two units whose supports can be told apart
     neither by one variable nor by recursion over a shared decomposition are settled by enumeration while their
-    variables have at most 65,536 joint values; past that the answer is False.
+    variables have at most 65,536 joint values; past that, with tables of more than four million entries, and after a million
+    pairs of units, the answer is False.
     """
     return _Supports(circuit).deterministic()
 
@@ -88,6 +93,8 @@ class _Supports:
         node = nodes[i]
         if isinstance(node, Input):
             if not isinstance(node.family, Finite):
+                return {}
+            if node.width * (node.family.n_categories or 0) > _LARGEST_TABLE:
                 return {}
             table = node.family.table(self.circuit.parameters[i]) > 0  # type: ignore[arg-type]
             return {} if table.all() else {node.variable: table}
@@ -162,6 +169,8 @@ class _Supports:
         """Whether two units with the same scope are both positive somewhere (or can't be shown not to be)."""
         key = (*a, *b) if a <= b else (*b, *a)
         if key not in self.memo:
+            if len(self.memo) >= _MOST_PAIRS:
+                return True
             self.memo[key] = self._meet_now(a, b)
         return self.memo[key]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, file_path, flag
+from flatpc.data.npz import read_npz
 from flatpc.data.splits import Splits
 from flatpc.errors import DataError
 
@@ -120,10 +120,10 @@ def is_local(benchmark: Benchmark) -> bool:
 def read_packed(path: Path, benchmark: Benchmark) -> dict[str, Bits]:
     """The rows of every split, or an error if they are not the benchmark's."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            n_variables = int(file["num_vars"])
-            splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in SPLITS}
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        file = read_npz(path)
+        n_variables = int(file["num_vars"])
+        splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in SPLITS}
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} can't be read ({error}); delete it and fetch it again.") from None
     for split, rows in splits.items():
         if hashlib.sha256(rows.tobytes()).hexdigest() != benchmark.sha256[split]:

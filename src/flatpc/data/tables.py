@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import file_path
+from flatpc.data.npz import read_npz
 from flatpc.data.raw import is_number
 from flatpc.errors import DataError, ShapeError
 
@@ -131,14 +131,11 @@ def _read_parquet(file: Path) -> Table:
 
 
 def _read_npz(file: Path) -> Table:
-    try:
-        # Opened here, so that it is closed again if it is no archive.
-        with file.open("rb") as data, np.load(data, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{file} can't be read as an npz archive of numbers: {_first_line(error)}.") from None
+    arrays = read_npz(file)
     bits = arrays.pop("num_vars", None)
     if bits is not None:
+        if bits.ndim or bits.dtype.kind not in "iu" or bits < 1:
+            raise DataError(f"{file}: num_vars is not a whole number of 1 or more.")
         arrays = {name: _unpacked(file, name, packed, int(bits)) for name, packed in arrays.items()}
     if "train" in arrays:
         found = [arrays.get(split) for split in ("train", "valid", "test")]

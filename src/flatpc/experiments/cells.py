@@ -81,4 +81,6 @@ class Result:
     def from_json(cls, text: str) -> Result:
         """What `to_json` made."""
         read = json.loads(text)
+        if not all(type(value) in (int, float) for value in (read["seconds"], *read["metrics"].values())):
+            raise ValueError("seconds and metrics are numbers")
         return cls(**{**read, "cell": Cell(**read["cell"])})

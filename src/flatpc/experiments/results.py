@@ -38,7 +38,7 @@ class Results:
         for path in sorted(self.runs.glob("*.json")) if self.runs.is_dir() else ():
             try:
                 result = Result.from_json(path.read_text())
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, AttributeError):
                 raise DataError(f"{path} is not a result; remove it, and the run is done again.") from None
             found[result.key] = result
         return found

@@ -58,7 +58,12 @@ class Poisson(Family):
         return np.asarray(parameters["rate"])
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        return rng.poisson(parameters["rate"][units]).astype(np.float64)
+        rate = parameters["rate"][units]
+        # NumPy draws no counts beyond 64 bits; there the distribution is a Gaussian to all digits.
+        large = rate > 1e15
+        out = rng.poisson(np.where(large, 1.0, rate)).astype(np.float64)
+        out[large] = np.round(rng.normal(rate[large], np.sqrt(rate[large])))
+        return out
 
     def _outside(self, x: Array) -> NDArray[np.bool_]:
         value, seen = masked(x)
