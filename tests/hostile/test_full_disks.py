@@ -67,7 +67,7 @@ def test_side_files_that_fail_cost_a_warning_only(n_bytes, tmp_path):
 
     def fill(row, circuit):
         if row["epoch"] == 1:
-            soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
 
     options = {"epochs": 6, "progress": False, "checkpoint": tmp_path / "run", "log": tmp_path / "log"}
