@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import flatpc
+from flatpc._processes import end_with_parent
 from flatpc.experiments.cells import Cell, Metrics, Result
 from flatpc.experiments.results import Results
 
@@ -77,7 +78,7 @@ def sweep(
         for cell in pending:
             if budget is not None and time.monotonic() - begin > budget:
                 return
-            yield joblib.delayed(run_cell)(cell, run, settings[cell.protocol], keys[cell])
+            yield joblib.delayed(run_cell)(cell, run, settings[cell.protocol], keys[cell], os.getpid())
 
     # One task at a time to each process: a batch of several would be lost as a whole.
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
@@ -99,8 +100,9 @@ def sweep(
     return Outcome(ran, failed, len(left), time.monotonic() - begin, spent / 3600)
 
 
-def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str) -> Result:
-    """One cell; its error is its result, so that the rest goes on."""
+def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str, parent: int = 0) -> Result:
+    """One cell; its error is its result, so that the rest goes on. A worker ends with the process `parent`, if that started it."""
+    end_with_parent(parent)
     begin = time.perf_counter()
     metrics: Metrics = {}
     error = ""

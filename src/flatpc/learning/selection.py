@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import os
+import warnings
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from flatpc._options import MOST_THREADS, file_path, flag, several, whole_number, wrong
 from flatpc.circuit.rows import check_circuit
+from flatpc._processes import end_with_parent
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.schedules import Schedule
@@ -39,7 +42,9 @@ class Selection:
 
     best: Candidate
     candidates: tuple[Candidate, ...]
-    """In the order of the grid."""
+    """In the order of the grid; after Ctrl-C only those that were begun."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it: the best is then the best of those that were trained to the end, if there are any."""
 
     @property
     def circuit(self) -> Circuit:
@@ -63,7 +68,7 @@ def select(
     n_jobs: int | None = None,
     **options: Any,
 ) -> Selection:
-    """Fit once for each μ of the grid and choose by validation NLL.
+    """Fit once for each μ of the grid and choose by validation NLL; Ctrl-C ends all of it with the best so far.
 
     Parameters
     ----------
@@ -88,20 +93,48 @@ def select(
         raise OptionError("grid is empty; give at least one value of mu.", option="grid")
     base = Sharpness() if sharpness is None else check_sharpness(sharpness)
     runs = [(mu, dataclasses.replace(base, mu=mu), _options(options, number)) for number, mu in enumerate(grid)]
-    if warm:
-        fits: list[Fit] = []
-        for _, made, mine in runs:
-            fits.append(fit(fits[-1].circuit if fits else circuit, X, valid=valid, sharpness=made, **mine))
-    else:
-        import joblib
-
-        one = joblib.delayed(_fit_alone)
-        fits = joblib.Parallel(n_jobs=n_jobs)(one(circuit, X, valid, made, mine) for _, made, mine in runs)
+    fits: list[Fit] = []
+    interrupted = False
+    results = _one_by_one(circuit, X, valid, runs) if warm else _in_parallel(circuit, X, valid, runs, n_jobs)
+    try:
+        for result in results:
+            fits.append(result)
+            if result.stopped == "interrupted":
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        if not fits:
+            raise
+        interrupted = True
+        with warnings.catch_warnings():
+            # joblib warns of the candidates that are given up.
+            warnings.simplefilter("ignore")
+            results.close()
     candidates = tuple(
         Candidate(mu, -float(np.mean(result.circuit.log_prob(valid, options.get("missing", "raise")))), result)
-        for (mu, _, _), result in zip(runs, fits, strict=True)
+        for (mu, _, _), result in zip(runs, fits, strict=False)
     )
-    return Selection(min(candidates, key=lambda candidate: candidate.valid_nll), candidates)
+    complete = [candidate for candidate in candidates if candidate.result.stopped != "interrupted"]
+    return Selection(min(complete or candidates, key=lambda candidate: candidate.valid_nll), candidates, interrupted)
+
+
+Run = tuple[Any, Sharpness, dict[str, Any]]
+"""A μ, the penalty with it, and the options of its fit."""
+
+
+def _one_by_one(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run]) -> Generator[Fit, None, None]:
+    """Each from where the one before has ended."""
+    for _, made, mine in runs:
+        result = fit(circuit, X, valid=valid, sharpness=made, **mine)
+        circuit = result.circuit
+        yield result
+
+
+def _in_parallel(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run], n_jobs: int | None) -> Generator[Fit, None, None]:
+    import joblib
+
+    one, parent = joblib.delayed(_fit_alone), os.getpid()
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    yield from workers(one(circuit, X, valid, made, mine, parent) for _, made, mine in runs)
 
 
 def _options(options: dict[str, Any], number: int) -> dict[str, Any]:
@@ -109,6 +142,7 @@ def _options(options: dict[str, Any], number: int) -> dict[str, Any]:
     return {**options, **own}
 
 
-def _fit_alone(circuit: Circuit, X: Any, valid: Any, sharpness: Sharpness, options: dict[str, Any]) -> Fit:
+def _fit_alone(circuit: Circuit, X: Any, valid: Any, sharpness: Sharpness, options: dict[str, Any], parent: int) -> Fit:
     """One thread per process unless told otherwise, so that processes don't fight for the cores."""
+    end_with_parent(parent)
     return fit(circuit, X, valid=valid, sharpness=sharpness, **{"progress": False, "n_threads": 1, **options})
