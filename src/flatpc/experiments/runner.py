@@ -101,7 +101,7 @@ def sweep(
 
 
 def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str, parent: int = 0) -> Result:
-    """One cell; its error is its result, so that the rest goes on. A worker ends with the process `parent`, if that started it."""
+    """One cell; its error is its result, so that the rest goes on. A worker ends with the process `parent` that started it."""
     end_with_parent(parent)
     begin = time.perf_counter()
     metrics: Metrics = {}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flatpc._options import MOST_THREADS, file_path, flag, several, whole_number, wrong
-from flatpc.circuit.rows import check_circuit
 from flatpc._processes import end_with_parent
+from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.schedules import Schedule
