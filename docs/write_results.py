@@ -18,6 +18,7 @@ from flatpc.experiments.figures import ablation
 from flatpc.experiments.questions import answers
 from flatpc.experiments.report import compare
 from flatpc.experiments.results import Results
+from flatpc.experiments.rivals import standard_normal
 from flatpc.experiments.summary import summary
 from flatpc.experiments.text_tables import markdown
 
@@ -28,6 +29,8 @@ STEP = "one EM step of a hidden Chow-Liu tree, 100 latents, 200 rows, one thread
 THREADS = "the same step: two threads against one, data sets of 100 variables and more"
 IRREGULAR = "an irregular circuit of {} scalar nodes, 1, 16 and 200 rows: times as fast as a NumPy interpreter"
 NOT_MEASURED = "not measured; `make bench` does"
+PICTURED = "two_moons"
+IMAGE = f"docs/images/figure-landscape-{PICTURED}.png"
 SHOWN = ("kdd", "nltcs", "tmovie", "baudio", "bnetflix", "dna")
 """Data sets that the README names, from the most to share to the least."""
 
@@ -45,7 +48,7 @@ def texts() -> dict[str, str]:
 def blocks() -> dict[str, dict[str, str]]:
     """Page, from the project's folder -> name of a block -> what it should hold."""
     return {
-        "README.md": {"measured": measured()},
+        "README.md": {"picture": picture(), "measured": measured()},
         "docs/engine.md": {"phases": phases(), "bounds": bounds()},
         "docs/learning.md": {"steps": steps_of_regularisers()},
     }
@@ -63,6 +66,18 @@ def filled(page: str, wanted: dict[str, str]) -> str:
 
 
 # ---- the README's table --------------------------------------------------------------------------------------------------
+
+
+def picture() -> str:
+    """A landscape and what is seen there."""
+    data = figures.load("figure-landscape", RESULTS)[PICTURED]
+    plain, flat = data["plain"], data["regularised"]
+    return f"""![loss landscapes and Hessian eigenvalues of a plain and of a regularised model of two moons]({IMAGE})
+
+The paper's Einsum Network on 50 points of two moons, learnt plainly (above) and with a penalty on the trace of the Hessian, as
+strong as validation likes best (below): loss along one and two directions, and the largest eigenvalues. The trace falls from
+{plain["trace"]:.0f} to {flat["trace"]:.0f}, the test NLL from {plain["nll"]["test"]:.2f} to {flat["nll"]["test"]:.2f}; that of N(0, I)
+is {standard_normal(PICTURED):.2f} (`flatpc reproduce figure-landscape`, then `python docs/draw_figures.py`)."""
 
 
 def measured() -> str:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 from flatpc.errors import DataError, FlatpcError, OptionError
 from flatpc.experiments import figures
+from flatpc.experiments.collapse import ONE_GAUSSIAN
 from flatpc.experiments.figures import ablation, curves, landscape, latents, store, trace
 from flatpc.experiments.figures.runs import Run
+from flatpc.experiments.rivals import standard_normal
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -206,6 +209,13 @@ class TestCommitted:
             assert flat["trace"] < plain["trace"] / 10
             assert flat["nll"]["test"] < plain["nll"]["test"]
             assert np.median(landscape.rise(flat)) < np.median(landscape.rise(plain))
+
+    def test_the_picture_of_the_readme_is_of_no_single_gaussian(self):
+        readme = (RESULTS.parent / "README.md").read_text()
+        (name,) = re.findall(r"images/figure-landscape-(\w+)\.png", readme)
+        flat = figures.load("figure-landscape", RESULTS)[name]["regularised"]
+        assert flat["trace"] > 2 * ONE_GAUSSIAN
+        assert flat["nll"]["test"] < standard_normal(name) - 0.2
 
     def test_a_small_penalty_captures_most_of_the_gain(self):
         summary = ablation.summary(figures.load("figure-ablation", RESULTS))

@@ -152,9 +152,10 @@ def _eigenvalue_range(data: Any) -> tuple[float, float]:
 def _summary(data: Any) -> str:
     def of(model: Any) -> str:
         nll, top = model["nll"], {space: values[0] for space, values in model["eigenvalues"].items()}
+        learnt = f"{method_title(model['method'])}, " if "method" in model else ""
         return (
-            f"{method_title(model['method'])}, train NLL {nll['train']:.2f}, test NLL {nll['test']:.2f}, "
-            f"trace {model['trace']:.3g}, largest eigenvalue {top['weights']:.3g} in the weights and {top['logits']:.3g} in the logits"
+            f"{learnt}train NLL {nll['train']:.2f}, test NLL {nll['test']:.2f}, trace {model['trace']:.3g}, "
+            f"largest eigenvalue {top['weights']:.3g} in the weights and {top['logits']:.3g} in the logits"
         )
 
     return "  \n".join(f"{model.capitalize()}: {of(data[model])}." for model in COLOURS)
