@@ -76,8 +76,8 @@ def picture() -> str:
 
 The paper's Einsum Network on 50 points of two moons, learnt plainly (above) and with a penalty on the trace of the Hessian, as
 strong as validation likes best (below): loss along one and two directions, and the largest eigenvalues. The trace falls from
-{plain["trace"]:.0f} to {flat["trace"]:.0f}, the test NLL from {plain["nll"]["test"]:.2f} to {flat["nll"]["test"]:.2f}; that of N(0, I)
-is {standard_normal(PICTURED):.2f} (`flatpc reproduce figure-landscape`, then `python docs/draw_figures.py`)."""
+{plain["trace"]:.0f} to {flat["trace"]:.0f}, the test NLL from {plain["nll"]["test"]:.2f} to {flat["nll"]["test"]:.2f}; that of
+N(0, I) is {standard_normal(PICTURED):.2f} (`flatpc reproduce figure-landscape`, then `python docs/draw_figures.py`)."""
 
 
 def measured() -> str:

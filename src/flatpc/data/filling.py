@@ -49,7 +49,9 @@ def fill_in(table: RawTable, values: Mapping[int, Values]) -> Any:
             given = columns[j].to_list()
             for i in rows:
                 given[i] = values[j][i]
-            columns[j] = nw.new_series(columns[j].name, given, dtype=columns[j].dtype, backend=frame.implementation)
+            # A column of a file without a single value has no type of its own.
+            dtype = columns[j].dtype if len(rows) < len(given) else None
+            columns[j] = nw.new_series(columns[j].name, given, dtype=dtype, backend=frame.implementation)
     return frame.with_columns(*columns).to_native()
 
 

@@ -173,8 +173,10 @@ class Comparison:
 def papers_mean(table: Table, fraction: float, quantity: str, datasets: Sequence[str] | None = None) -> float | None:
     """The paper's mean over these data sets, or over all of them; None of none.
 
-    For `log_sharpness` it is the mean of the logarithms of what the paper prints.
+    Over all, it is the mean that the paper prints; of `log_sharpness` it has none, and that of the logarithms is computed.
     """
+    if datasets is None and quantity != "log_sharpness":
+        return paper.value(table.name, "mean", fraction, quantity)
     column = "sharpness" if quantity == "log_sharpness" else quantity
     cells = [paper.value(table.name, name, fraction, column) for name in (table.datasets if datasets is None else datasets)]
     found = [cell for cell in cells if cell is not None]

@@ -20,7 +20,18 @@ from flatpc.experiments.questions import Answer, answers
 from flatpc.experiments.results import Results
 from flatpc.experiments.rivals import rivals
 from flatpc.experiments.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
-from flatpc.experiments.summary import ASKED, CLAIMED, COLLAPSED, PAYS, TITLES, asked, claims, protocol_title
+from flatpc.experiments.summary import (
+    ASKED,
+    CLAIMED,
+    COLLAPSED,
+    DIFFERING,
+    PAYS,
+    TITLES,
+    asked,
+    claims,
+    protocol_differences,
+    protocol_title,
+)
 from flatpc.experiments.tables import FRACTIONS, TABLES, TRIALS
 from flatpc.experiments.text_tables import latex, markdown
 
@@ -62,6 +73,9 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     for contradiction in paper.contradictions():
         tab.text(_CONTRADICTION.format(**contradiction, percent=f"{contradiction['fraction']:.0%}"))
     tab = page.tab("Differences")
+    tab.text(DIFFERING)
+    for name in TITLES:
+        _texts(tab, *protocol_differences(name), caption=TITLES[name])
     tab.text(_DIFFERENCES)
     tab.text(resources.files("flatpc.experiments").joinpath("differences.md").read_text())
     page.write(output)

@@ -10,6 +10,7 @@ from flatpc.experiments.collapse import ONE_GAUSSIAN, collapse
 from flatpc.experiments.comparison import MEANS, Comparison, Mean, papers_mean
 from flatpc.experiments.never_lose_table import Standing
 from flatpc.experiments.payoff import in_words, never_lose_in_words, payoff
+from flatpc.experiments.protocols import COMMIT, DIFFERENCES, REPOSITORY
 from flatpc.experiments.questions import Answer
 from flatpc.experiments.tables import FRACTIONS, TABLES
 from flatpc.experiments.text_tables import markdown
@@ -55,6 +56,8 @@ def summary(comparisons: Comparisons, answers: Sequence[Answer] = (), cells: Seq
                 parts += [f"{TITLES[name]}, {protocol_title(comparison.protocol)}. {in_words(comparison)}", markdown(head, rows)]
     if cells:
         parts.append(never_lose_in_words(cells))
+    parts.append(DIFFERING)
+    parts += [f"{TITLES[name]}:\n\n{markdown(*protocol_differences(name), texts=None)}" for name in TITLES]
     parts += [f"**What it took**; the paper reports about {paper.GPU_HOURS} GPU-hours.", markdown(*_took(comparisons))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -67,14 +70,14 @@ def gains(found: Sequence[Comparison], name: str) -> tuple[list[str], list[list[
         rows.append([title, "paper", *map(_number, theirs)])
         for comparison in found:
             means = [comparison.mean_gain(fraction, quantity) for fraction in FRACTIONS]
-            title = f"ours, `{comparison.protocol}`"
+            title = f"`{comparison.protocol}`"
             rows.append(["", title, *("not run" if mean is None else mean.text() for mean in means)])
             if any(0 < len(comparison.ran(fraction)) < len(comparison.table.datasets) for fraction in FRACTIONS):
                 same = [comparison.papers_mean_gain(fraction, quantity) for fraction in FRACTIONS]
                 rows.append(["", f"paper, data sets of `{comparison.protocol}`", *map(_number, same)])
     for comparison in found:
         counts = [len(comparison.ran(fraction)) for fraction in FRACTIONS]
-        rows.append(["data sets", f"ours, `{comparison.protocol}`", *map(str, counts)])
+        rows.append(["data sets", f"`{comparison.protocol}`", *map(str, counts)])
     return ["gain, %", "results", *(f"{100 * fraction:g}% of the rows" for fraction in FRACTIONS)], rows
 
 
@@ -106,6 +109,12 @@ def asked(answers: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
     return ["question", "what the paper says", "measured", "verdict"], rows
 
 
+def protocol_differences(table: str) -> tuple[list[str], list[list[str]]]:
+    """What the three protocols do differently."""
+    rows = [[each.what, each.text, each.code, each.ours] for each in DIFFERENCES[table]]
+    return ["", "`text`", "`code`", "`ours`"], rows
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else Mean(value, float("nan"), 1).text()
 
@@ -124,6 +133,7 @@ def _took(comparisons: Comparisons) -> tuple[list[str], list[list[str]]]:
     return ["runs of", "runs", "failed", "core-hours", "cells not run", "cells in part"], rows
 
 
+DIFFERING = f"**How the protocols differ**; `code` follows the authors' release, {REPOSITORY}, commit {COMMIT}."
 CLAIMED = (
     "**What the paper claims of its regularised models**, on average over the data sets. A claim is *confirmed* if every "
     "mean that it speaks of is on its side by two standard errors, *refuted* if one is on the other side by two, and else "
