@@ -1,6 +1,7 @@
 """Irregular scalar circuits, of which the engine does long runs without writing scales."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,7 +55,22 @@ def dag(smallest, seed=0):
     right = mixed([inputs[4], inputs[5]], 5)
     whole = mixed([left, middle, right], 4)
     add_sum([*whole, add(fp.Product((left[0], mixed([middle, right], 1)[0])))])
-    return fp.Circuit(nodes, parameters)
+    return fp.Circuit(*without_unused(nodes, parameters))
+
+
+def without_unused(nodes, parameters):
+    """Nodes and parameters that the last node uses."""
+    used = {len(nodes) - 1}
+    for i in reversed(range(len(nodes))):
+        if i in used and not isinstance(nodes[i], fp.Input):
+            used |= set(nodes[i].children)
+    new = {i: place for place, i in enumerate(sorted(used))}
+    kept = [
+        node if isinstance(node, fp.Input) else replace(node, children=tuple(new[c] for c in node.children))
+        for i, node in enumerate(nodes)
+        if i in used
+    ]
+    return kept, {new[i]: value for i, value in parameters.items() if i in used}
 
 
 def evidence_rows(n_rows):
