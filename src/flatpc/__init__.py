@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from flatpc import families as families
     from flatpc import learning as learning
     from flatpc import queries as queries
+    from flatpc import search as search
     from flatpc import structures as structures
     from flatpc.circuit.circuit import Circuit as Circuit
     from flatpc.circuit.files import load as load
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from flatpc.families.registry import family as family
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
+    from flatpc.search.choosing import choose as choose
 
 __version__ = "0.1.0"
 
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
 _HOMES = {
-    "flatpc": ("curvature", "data", "families", "learning", "queries", "structures"),
+    "flatpc": ("curvature", "data", "families", "learning", "queries", "search", "structures"),
     "flatpc.circuit.circuit": ("Circuit",),
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
@@ -43,6 +45,7 @@ _HOMES = {
     "flatpc.estimator": ("CircuitDensity",),
     "flatpc.families": ("Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family"),
     "flatpc.learning": ("Sharpness", "fit"),
+    "flatpc.search.choosing": ("choose",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

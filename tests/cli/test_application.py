@@ -145,7 +145,7 @@ def test_ctrl_c_from_outside_keeps_the_model(desk: Path, tmp_path: Path) -> None
 import sys
 from flatpc.cli import main
 from flatpc.cli.progress import Bar
-Bar.watch = lambda self, plan, share, row: print(row["epoch"], file=sys.stderr, flush=True)
+Bar.watch = lambda self, name, share: print(name.rsplit(maxsplit=1)[1], file=sys.stderr, flush=True)
 sys.argv[1:] = sys.argv[1:]
 main()
 """

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import flatpc as fp
 
-QUICK = {"structure": "mixture", "n_latents": 2, "mu": 0.1, "epochs": 10, "verbose": False}
+QUICK = {"structure": "mixture", "n_latents": 2, "mu": 0.1, "average": False, "effort": 0.1, "verbose": False}
 
 
 @parametrize_with_checks([fp.CircuitDensity(), fp.CircuitDensity(**QUICK, missing="marginalize")])

@@ -19,7 +19,7 @@ def splits(n_rows=120):
 
 
 def test_every_contender_has_its_numbers():
-    data, options = splits(), Options(n_latents=4, rounds=1, epochs=4, budget=15)
+    data, options = splits(), Options(n_latents=4, rounds=1, epochs=4, time_budget=0.5)
     found = compare(data, 0, options)
     assert set(found) == {"rows", *(f"{kind}_{name}" for kind in ("test", "valid", "seconds") for name in CONTENDERS)}
     assert all(type(value) is float and np.isfinite(value) for value in found.values())

@@ -71,7 +71,7 @@ def circuit() -> Any:
 
 @cache
 def density() -> Any:
-    return fp.CircuitDensity(structure="factorized", epochs=1, verbose=False).fit(X)
+    return fp.CircuitDensity(structure="factorized", verbose=False).fit(X)
 
 
 @cache
@@ -173,10 +173,10 @@ def calls(folder: Any) -> dict[str, Call]:
         "Circuit.with_parameters": Call(circuit().with_parameters, {"parameters": dict(circuit().parameters)}),
         "load": Call(fp.load, {"path": model}),
         "fit": Call(fp.fit, {**asked, **quick}),
-        "CircuitDensity": Call(_fit_density, {"structure": "factorized", "epochs": 1, "time_budget": 2.0, "verbose": False}),
+        "CircuitDensity": Call(_fit_density, {"structure": "factorized", "effort": 0.1, "time_budget": 2.0, "verbose": False}),
         "CircuitDensity.categories": Call(density().categories, {"column": 0}),
         "CircuitDensity.conditional_proba": Call(density().conditional_proba, {"X": X, "column": 0}),
-        "CircuitDensity.fit": Call(fp.CircuitDensity(structure="factorized", epochs=1, verbose=False).fit, {"X": X}),
+        "CircuitDensity.fit": Call(fp.CircuitDensity(structure="factorized", verbose=False).fit, {"X": X}),
         "CircuitDensity.impute": Call(fp.CircuitDensity.load(folder / "density.safetensors").impute, {"X": GAPS}),
         "CircuitDensity.load": Call(fp.CircuitDensity.load, {"path": folder / "density.safetensors"}),
         "CircuitDensity.sample": Call(density().sample, {"n_samples": 2}),
@@ -200,9 +200,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "Sharpness": Call(l.Sharpness, {"mu": 0.1}),
         "Softening": Call(l.Softening, {"beta": 0.9}),
         "TensorBoard": Call(l.TensorBoard, {"folder": folder / "board"}, works=False),
-        "learning.choose": Call(
-            l.choose, {"X": X, "valid": X, "budget": 1, "time_budget": 1.0, "progress": False, "n_threads": 1}
-        ),
+        "choose": Call(fp.choose, {"X": X, "valid": X, "effort": 0.05, "time_budget": 1.0, "progress": False, "n_threads": 1}),
         "learning.compact": Call(l.compact, {"circuit": circuit()}),
         "learning.cosine": Call(l.cosine, {"start": 1.0, "end": 0.5}),
         "learning.degree_of_overfitting": Call(l.degree_of_overfitting, {"train_nll": 2.0, "valid_nll": 2.5}),

@@ -1,7 +1,8 @@
 """What becomes of hostile cases: each must end in a right answer or in an error of flatpc's own.
 
-The short form of these tests runs with all others, the long form with `make hostile` (FLATPC_HOSTILE=long). Where FLATPC_HOSTILE_LOG names
-a folder, each tally leaves its counts there, and `python docs/write_reliability.py` makes the table of `docs/reliability.md` from them.
+The short form of these tests runs with all others, the long form with `make hostile` (FLATPC_HOSTILE=long). Where
+FLATPC_HOSTILE_LOG names a folder, each tally leaves its counts there, and `python docs/write_reliability.py` makes the table of
+`docs/reliability.md` from them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import OptionError
 from flatpc.learning.auto_regularizer import LAPLACE, SHARPNESS, candidates
-from tests.learning.test_auto import bits
+from tests.search.test_choosing import bits
 
 
 @pytest.mark.parametrize(("which", "tried"), [("sharpness", SHARPNESS), ("regularizer", LAPLACE)])

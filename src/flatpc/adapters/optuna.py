@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._options import choice, seed_number, thread_count, whole_number, wrong
 from flatpc.circuit.rows import MISSING
-from flatpc.learning.auto_candidates import Plan, simple_plans
-from flatpc.learning.auto_training import Round, Task, batch_size, run
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sharpness import Sharpness
+from flatpc.search.floors import varying
+from flatpc.search.judging import Split
+from flatpc.search.plans import Plan, Wishes, counted_plans
+from flatpc.search.training import Round, Task, batch_size, run
 from flatpc.structures.options import FamilyLike, read_columns
 
 if TYPE_CHECKING:
@@ -65,9 +67,13 @@ class OptunaObjective:
     ) -> None:  # fmt: skip
         rows, families = read_columns(X, family)
         judges, _ = read_columns(valid, families)
-        self._task = Task(rows, judges, families, seed_number(seed), choice("missing", missing, MISSING), thread_count(n_threads))
+        self._task = Task(
+            [Split(rows, judges)], families, seed_number(seed), choice("missing", missing, MISSING), thread_count(n_threads),
+            varying(rows),
+        )  # fmt: skip
+        self._split = self._task.splits[0]
         self._epochs, self._patience = whole_number("epochs", epochs, 1), whole_number("patience", patience, 1)
-        self._simple = simple_plans(families)
+        self._simple = counted_plans(families, Wishes())
         self._trees = any(plan.structure == "chow_liu" for plan in self._simple)
 
     def enqueue_simple(self, study: Any) -> None:
@@ -79,7 +85,7 @@ class OptunaObjective:
 
     def __call__(self, trial: Any) -> float:
         """What `study.optimize` calls."""
-        return -float(self.circuit(trial).log_prob(self._task.valid, self._task.missing).mean())
+        return -float(self.circuit(trial).log_prob(self._split.valid, missing=self._task.missing).mean())
 
     def circuit(self, trial: Any) -> Circuit:
         """The circuit of a trial; for one that is over, it is learnt again, with the same result."""
@@ -90,7 +96,7 @@ class OptunaObjective:
         if structure == "hclt":
             return self._hidden(trial)
         plan = Plan(structure, self._table_options(trial, structure == "chow_liu"))
-        return plan.build(self._task.train, self._task.families, self._task.seed)
+        return plan.build(self._split.train, self._task.families, self._task.seed)
 
     def _hidden(self, trial: Any) -> Circuit:
         least = max(kind.n_categories or 2 for kind in self._task.families)
@@ -98,17 +104,17 @@ class OptunaObjective:
         if self._trees and trial.suggest_categorical("init", ["random", "chow-liu"]) == "chow-liu":
             noise = trial.suggest_float("noise", 0.03, 1.0, log=True)
             options |= {"init": "chow-liu", "noise": noise, **self._table_options(trial, True)}
-        start = Plan("hclt", options, trained=True).build(self._task.train, self._task.families, self._task.seed)
+        start = Plan("hclt", options, trained=True).build(self._split.train, self._task.families, self._task.seed)
         step = trial.suggest_float("step_size", 0.05, 0.8, log=True)
-        size = batch_size(len(self._task.train), 0)
+        size = batch_size(len(self._split.train), 0)
         planned = Round(self._epochs, size, step, LAST_STEP * step, _regularizer(trial), self._task.seed)
 
         def report(row: dict[str, float], circuit: Any) -> bool:
             trial.report(row["valid_nll"], int(row["epoch"]))
             return bool(trial.should_prune())
 
-        valid, patience = self._task.valid, self._patience
-        result = run(start, self._task, planned, valid=valid, early_stopping=patience, callbacks=[report])
+        valid, patience = self._split.valid, self._patience
+        result = run(start, self._split.train, self._task, planned, valid=valid, early_stopping=patience, callbacks=[report])
         if result.stopped == "interrupted":
             raise KeyboardInterrupt
         if result.stopped == "callback":

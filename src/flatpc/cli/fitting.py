@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +16,14 @@ from flatpc.errors import OptionError
 EXAMPLES = examples(
     "flatpc fit people.csv -o people.model",
     "flatpc fit people.csv -o people.model --drop id --kind zip=categorical --missing marginalize",
-    "flatpc fit nltcs -o nltcs.model --structure hclt --latents 100 --mu auto --fraction 0.05",
+    "flatpc fit people.csv -o people.model --effort thorough",
+    "flatpc fit nltcs -o nltcs.model --structure hclt --latents 100 --fraction 0.05",
     "flatpc fit spiral -o spiral.model --structure rat-spn --method adam --mu adaptive --epochs 200",
 )
+
+
+TRAINED = ("hclt", "mixture", "rat-spn")
+"""Structures that are trained step by step."""
 
 
 class Structure(StrEnum):
@@ -28,15 +32,17 @@ class Structure(StrEnum):
     AUTO = "auto"
     FACTORIZED = "factorized"
     CHOW_LIU = "chow-liu"
+    TREE_MIXTURE = "tree-mixture"
     HCLT = "hclt"
     MIXTURE = "mixture"
     RAT_SPN = "rat-spn"
 
 
-class Search(StrEnum):
-    """How widely to look."""
+class Effort(StrEnum):
+    """How much work to spend."""
 
     QUICK = "quick"
+    NORMAL = "normal"
     THOROUGH = "thorough"
 
 
@@ -61,10 +67,15 @@ def fit(
     mu: Annotated[
         str, typer.Option(help="Weight of the sharpness penalty: auto (by validation rows), a number, mean-flow or adaptive.")
     ] = "auto",
-    method: Annotated[Method, typer.Option(help="EM or gradient descent.")] = Method.EM,
+    effort: Annotated[
+        Effort, typer.Option(help="Work spent on the choice: about 5, 30 or 120 seconds on one core, the same on every machine.")
+    ] = Effort.NORMAL,
+    method: Annotated[
+        Method | None, typer.Option(help="EM or gradient descent; trains one structure as told.", show_default=False)
+    ] = None,
     epochs: Annotated[
-        int, typer.Option(min=1, help="The most passes over the rows.")
-    ] = 200,
+        int | None, typer.Option(min=1, help="The most passes over the rows; trains one structure as told.", show_default=False)
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Rows per step; EM: all up to 2000, else 1000; Adam, SGD: 200.", show_default=False)
     ] = None,
@@ -73,18 +84,19 @@ def fit(
     ] = None,
     pseudocount: Annotated[
         float | None,
-        typer.Option(help="Counts added to each unit of inputs: no category is impossible. EM: chosen.", show_default=False),
+        typer.Option(help="Counts added to each unit of inputs, so that no category is impossible.", show_default=False),
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option(help="Rows to judge by: a file, or a share of the rows (0 for none); 0.2 unless DATA has some.",
+        typer.Option(help="Rows to judge by: a file; for a structure trained as told also a share of the rows (0 for none).",
                      metavar="FILE|FRACTION", show_default=False),
     ] = None,
-    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs that brought nothing; 0 never.")] = 10,
-    search: Annotated[
-        Search, typer.Option(help="thorough: many more models, for binary and categorical columns; may average several.")
-    ] = Search.QUICK,
-    budget: Annotated[float, typer.Option(help="Seconds it may take; past half of them no other model is tried.")] = 30.0,
+    patience: Annotated[
+        int | None, typer.Option(min=0, help="Stop after so many epochs that brought nothing; 0 never.", show_default=False)
+    ] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(help="The most seconds it may take; none unless given.", show_default=False)
+    ] = None,
     fraction: Annotated[float, typer.Option(help="Learn from this share of the training rows.")] = 1.0,
     kind: Annotated[
         list[str] | None,
@@ -101,8 +113,9 @@ def fit(
 ) -> None:  # fmt: skip
     """Learn a model from a table, and keep it in one file.
 
-    Kinds of columns are recognised and shown. Several structures, sizes and weights of the penalty are tried unless given, and
-    the validation rows choose; what they chose is then fitted to all rows. Ctrl-C ends learning and keeps the best model so far.
+    Kinds of columns are recognised and shown. Models from independent columns to averages of hidden trees are tried, judged by
+    rows that had no part in learning, and the choice is fitted to all rows. With --method, --epochs and the like one structure is
+    trained as told. Ctrl-C ends learning and keeps the best model so far.
     """
     check_output(output, force)
     if not 0 < fraction <= 1:
@@ -111,18 +124,29 @@ def fit(
     if structure.value in ("factorized", "chow-liu") and mu != "auto":
         raise OptionError(f"--mu is for what is learnt step by step, and {structure.value} is counted; leave it out.")
     from flatpc.cli.training import Run
-    from flatpc.estimator.plans import Options
+    from flatpc.search.plans import Wishes
+    from flatpc.search.told import Told
 
-    options = Options(
-        structure=structure.value.replace("-", "_"), n_latents=latents, depth=depth, mu=read_mu(mu), method=method.value,
-        epochs=epochs, batch_size=batch_size, step_size=_step_size(step_size, method), patience=patience, seed=seed,
-        pseudocount=_zero_or_more("--pseudocount", pseudocount), time_budget=_positive("--budget", budget),
-    )  # fmt: skip
-    options = options if share is None else replace(options, validation_fraction=share)
-    kinds = read_kinds(kind or [])
+    wishes = Wishes(structure.value.replace("-", "_"), latents, depth)
+    given: dict[str, Any] = {
+        "method": None if method is None else method.value, "epochs": epochs, "batch_size": batch_size,
+        "step_size": _step_size(step_size, method or Method.EM), "patience": patience, "share": share,
+        "pseudocount": _zero_or_more("--pseudocount", pseudocount), "checkpoint": None,
+    }  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
+    weight = read_mu(mu)
+    told = None
+    if given or weight == "adaptive" or depth is not None:
+        if structure.value not in TRAINED:
+            named = (
+                next(iter(given), "mu adaptive" if weight == "adaptive" else "depth").replace("_", "-").replace("share", "valid")
+            )
+            raise OptionError(f"--{named} trains one structure as told; name it: --structure {', '.join(TRAINED)}.")
+        told = Told(**given, mu="auto" if weight is None else weight)
     run = Run(
-        data, options, judges, share is None, fraction, kinds, drop or [], missing.value, unseen.value, search.value, quiet=json
-    )
+        data, wishes, told, "auto" if weight is None else weight, effort.value, _positive("--time-budget", time_budget), seed,
+        judges, share is None, fraction, read_kinds(kind or []), drop or [], missing.value, unseen.value, quiet=json,
+    )  # fmt: skip
     run.learn(output)
     found = run.measure(output)
     if json:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from flatpc.estimator.plans import Plan
-    from flatpc.learning.history import Row
-
 
 class Bar:
-    """`with Bar() as bar`: `bar.watch(plan, share, row)` after every epoch; a model that stopped early leaves a gap."""
+    """`with Bar() as bar`: `bar.watch(name, share)` after every epoch."""
 
     def __init__(self) -> None:
         terminal = Console(stderr=True)
@@ -29,6 +23,6 @@ class Bar:
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-    def watch(self, plan: Plan, share: float, row: Row) -> None:
+    def watch(self, name: str, share: float) -> None:
         """An epoch has ended, and with it this share of the work."""
-        self._progress.update(self._task, completed=share, description=f"{escape(str(plan))}  epoch {row['epoch']}")
+        self._progress.update(self._task, completed=share, description=escape(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.circuit.circuit import Circuit
 from flatpc.cli.application import say
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
@@ -19,7 +19,10 @@ from flatpc.cli.sources import aligned, read_columns, read_source, without
 from flatpc.cli.wording import in_options
 from flatpc.data.columns import Columns
 from flatpc.errors import FlatpcError
-from flatpc.estimator.plans import Options
+from flatpc.learning.sharpness import Sharpness
+from flatpc.search.choosing import search
+from flatpc.search.plans import Wishes
+from flatpc.search.told import Told, train_as_told
 
 Array = NDArray[np.float64]
 
@@ -33,13 +36,15 @@ class Run:
     """Rows by role, and what is learnt from them."""
 
     def __init__(
-        self, data: str, options: Options, valid: str | None, own_valid: bool, fraction: float, kinds: dict[str | int, str],
-        drop: list[str], missing: str, unseen: str, search: str, quiet: bool,
+        self, data: str, wishes: Wishes, told: Told | None, mu: float | str, effort: str, time_budget: float | None, seed: int,
+        valid: str | None, own_valid: bool, fraction: float, kinds: dict[str | int, str], drop: list[str], missing: str,
+        unseen: str, quiet: bool,
     ) -> None:  # fmt: skip
-        self._missing, self._unseen, self._drop, self._search, self._quiet = missing, unseen, drop, search, quiet
-        source = read_source(data, options.seed, fraction)
+        self._missing, self._unseen, self._drop, self._quiet = missing, unseen, drop, quiet
+        self._wishes, self._told, self._mu, self._effort = wishes, told, mu, effort
+        self._time_budget, self._seed = time_budget, seed
+        source = read_source(data, seed, fraction)
         table = without(read_columns(source.train, source.name), drop, source.name)
-        self.options = options
         self.columns = Columns.learn(table, kinds or None)
         if not quiet:
             _show_columns(self.columns)
@@ -67,19 +72,22 @@ class Run:
     def learn(self, output: Path) -> None:
         """Choose a model and save it; Ctrl-C or the time budget ends with the best so far."""
         from flatpc.data.model_files import save_model
-        from flatpc.estimator.choosing import choose
-        from flatpc.estimator.searching import search
 
         begin = time.monotonic()
-        families = self.columns.families
-        if self._search == "thorough":
-            progress = not self._quiet and sys.stderr.isatty()
-            self.choice = search(self.train, families, self.options, valid=self.valid, progress=progress)
-        else:
-            with Bar() as bar:
-                self.choice = choose(
-                    self.train, families, self.options, valid=self.valid, watch=bar.watch, names=self.columns.names
+        common: dict[str, Any] = {
+            "valid": self.valid, "seed": self._seed, "time_budget": self._time_budget, "names": self.columns.names,
+        }  # fmt: skip
+        with Bar() as bar:
+            if self._told is not None:
+                self.choice = train_as_told(
+                    self.train, self.columns.families, self._wishes, self._told, watch=bar.watch, **common
                 )
+            else:
+                penalty: dict[str, Any] = {} if self._mu == "auto" else {"regularizer": None, "sharpness": _sharpness(self._mu)}
+                self.choice = search(
+                    self.train, self.columns.families, effort=self._effort, wishes=self._wishes, missing="marginalize",
+                    watch=bar.watch, **common, **penalty,
+                )  # fmt: skip
         self.seconds = time.monotonic() - begin
         # Before anything else is computed: from here on what was learnt is safe.
         save_model(output, self.choice.circuit, self.columns, self._about())
@@ -92,16 +100,16 @@ class Run:
     def _about(self) -> dict[str, Any]:
         import flatpc
 
-        plan = self.choice.best.plan
+        best = self.choice.best
         return {
             "flatpc": flatpc.__version__,
             "summary": self.choice.why,
-            "structure": plan.structure.replace("_", "-"),
-            "latents": plan.n_latents if plan.is_learnt else 0,
-            "mu": plan.mu,
-            "method": self.options.method,
-            "epochs": self.choice.best.epochs,
-            "seed": self.options.seed,
+            "structure": best.structure.replace("_", "-"),
+            "latents": best.n_latents,
+            "mu": best.mu,
+            "method": "em" if self._told is None else self._told.method,
+            "epochs": best.epochs,
+            "seed": self._seed,
             "missing": self._missing,
             "unseen": self._unseen,
             "train_rows": len(self.train),
@@ -113,14 +121,13 @@ class Run:
     def measure(self, output: Path) -> dict[str, Any]:
         """Everything there is to say of the result, as plain data."""
         from flatpc.estimator.reports import Curvature, free_parameters
-        from flatpc.estimator.trying import nll
         from flatpc.learning.history import degree_of_overfitting
 
         circuit = self.choice.circuit
         # Rows that were held back judged a model that had not seen them; the one that is kept may have.
         losses = {
             "train": nll(circuit, self.train),
-            "valid": self.choice.best.valid_nll if self.valid is None else nll(circuit, self.valid),
+            "valid": self.choice.valid_nll if self.valid is None else nll(circuit, self.valid),
             "test": nll(circuit, self.test),
         }
         return {
@@ -133,15 +140,15 @@ class Run:
             "nll": losses,
             "overfitting_percent": degree_of_overfitting(losses["train"], losses["valid"]),
             "sharpness": Curvature.of(circuit, self.train).sharpness,
-            "stopped": self.choice.best.stopped,
+            "stopped": self.choice.cut_short,
             "interrupted": self.interrupted,
             "seconds": self.seconds,
             "candidates": [
                 {
-                    "structure": c.plan.structure.replace("_", "-"),
-                    "latents": c.plan.n_latents if c.plan.is_learnt else 0,
-                    "mu": c.plan.mu,
-                    "model": str(c.plan),
+                    "structure": c.structure.replace("_", "-"),
+                    "latents": c.n_latents,
+                    "mu": c.mu,
+                    "model": c.name,
                     "valid_nll": c.valid_nll,
                     "epochs": c.epochs,
                     "weight": c.weight,
@@ -160,7 +167,7 @@ class Run:
                 epochs = str(candidate.epochs) if candidate.epochs else "counted"
                 share = candidate.weight
                 mark = "" if not share else " (chosen)" if share == 1 else f" (weight {share:.2f})"
-                tried.append((f"{candidate.plan}{mark}", epochs, number(candidate.valid_nll)))
+                tried.append((f"{candidate.name}{mark}", epochs, number(candidate.valid_nll)))
             show_table("Candidates", tried, ("model", "epochs", "valid NLL"))
         rows = [(f"{name} NLL", number(value)) for name, value in found["nll"].items() if not math.isnan(value)]
         if not math.isnan(found["overfitting_percent"]):
@@ -172,9 +179,19 @@ class Run:
         why = in_options(self.choice.why)
         say(f"{why[0].upper()}{why[1:]}.")
         if self.choice.cut_short:
-            ended = "Interrupted" if self.interrupted else f"Out of time (--budget {self.options.time_budget:g})"
+            ended = "Interrupted" if self.interrupted else f"Out of time (--time-budget {self._time_budget:g})"
             say(f"{ended}: the model is the best so far.")
         say(f"Wrote {found['model']}.")
+
+
+def nll(circuit: Circuit, rows: Array | None) -> float:
+    """Mean over the rows; NaN without."""
+    found: Any = np.nan if rows is None else -circuit.log_prob(rows, missing="marginalize").mean()
+    return float(found)
+
+
+def _sharpness(mu: float | str) -> Sharpness | None:
+    return None if mu == 0 else Sharpness(mu=mu)
 
 
 def _show_columns(columns: Columns) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -46,6 +47,22 @@ _LARGEST_GRADIENT = 2.0**126
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
+@dataclass
+class Work:
+    """What the passes of an evaluator have done, counted: the same on every machine and for any number of threads."""
+
+    passes: int = 0
+    steps: int = 0
+    """Steps of the program, once for each pass."""
+    multiplications: float = 0.0
+
+    def count(self, rows_of: NDArray[np.int32], cost: Array) -> None:
+        """Add one pass with so many sub-rows for each step."""
+        self.passes += 1
+        self.steps += len(rows_of)
+        self.multiplications += float(rows_of @ cost)
+
+
 class Evaluator:
     """Evaluates one circuit, and changes its parameters when asked to.
 
@@ -71,6 +88,7 @@ class Evaluator:
         self._orders: Orders | None = None
         self._unit_ptr = np.concatenate([[0], np.cumsum(self._steps[:, columns.WIDTH])])
         self._double: Evaluator | None = None
+        self.work = Work()
         self._empty_buffers()
 
     def _empty_buffers(self) -> None:
@@ -133,6 +151,7 @@ class Evaluator:
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
         rows_of = plan.batch.at[:, columns.ROWS]
+        self.work.count(rows_of, self._cost)
         n_threads, (order, _) = self._team(rows_of)
         work = items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
@@ -166,6 +185,7 @@ class Evaluator:
     ) -> None:
         self._adjoints = _grown(self._adjoints, size)
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
+        self.work.count(rows_of, self._cost)
         n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         work = items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)

@@ -12,17 +12,17 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from flatpc._options import choice, count, number, seconds, seed_number, whole_number
+from flatpc._options import choice, number, seed_number, whole_number
 from flatpc.data.columns import MISSING, UNSEEN, Columns
 from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError, ShapeError
-from flatpc.estimator.choosing import Choice, choose
 from flatpc.estimator.files import read, write
 from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
-from flatpc.estimator.plans import STRUCTURES, Options
 from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
-from flatpc.estimator.searching import SEARCHES, search
-from flatpc.learning.sharpness import is_auto
+from flatpc.learning.sharpness import Sharpness, is_auto
+from flatpc.search.choice import Choice
+from flatpc.search.choosing import search
+from flatpc.search.plans import Wishes
 
 Array = NDArray[np.float64]
 
@@ -42,19 +42,24 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     [[1.0, 3.0]]
 
     A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. Each column is recognised as binary,
-    categorical, count or continuous (`flatpc.data.recognition`). Several circuits, sharpness-aware and plain, are fitted to most
-    of the rows; the best on the rest is fitted again to all, and a line says which one it is and why.
+    categorical, count or continuous (`flatpc.data.recognition`). `fp.choose` then tries models from independent columns to
+    averages of hidden trees, and a line says what was chosen and why.
 
     Parameters
     ----------
+    effort
+        Work to spend on the choice: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number
+        of such seconds. It is counted, not timed, so that one seed gives one model on every machine.
     structure
-        `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"chow_liu"`, `"hclt"` (hidden
-        Chow-Liu tree), `"mixture"`, `"rat_spn"`.
+        `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"chow_liu"`,
+        `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree), `"mixture"`, `"rat_spn"`.
     n_latents
-        Units of latents and inputs; `"auto"` tries a few or more, according to the number of rows.
+        Units of latents and inputs; `"auto"` tries several.
     mu
-        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` chooses among 0, 0.1,
-        0.3 and 1.
+        Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` tries several, and
+        other regularisers.
+    average
+        Whether the choice may be the average of several models.
     kinds
         Overrules what columns are recognised as: a kind for all, a list with one for each, or a dict by name or position.
     missing
@@ -62,23 +67,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     unseen
         Values that a binary or categorical column didn't have in training: `"raise"` refuses them, `"missing"` takes them for
         missing.
-    pseudocount
-        Counts added to each input unit of binary and categorical columns, so that no value of them is impossible; `"auto"` begins
-        with 0.3 and tries smaller ones.
-    validation_fraction
-        Share of rows, drawn at random, by which models are compared and learning is stopped; up to 300 rows this is done three
-        times, with other rows held back. With fewer than ten rows none are.
-    epochs, patience
-        The most steps over all rows, and how many may pass without a better validation likelihood.
-    search
-        `"quick"` compares a handful of models (`flatpc.estimator.choosing`). `"thorough"`, for tables of binary and categorical
-        columns, leaves the choice to `fp.learning.choose`, which tries many more within the `time_budget` and may average the
-        best; it decides on the structure, its size and the regulariser itself.
     time_budget
-        Seconds that `fit` should take; past half of them no further model is tried. None takes as long as it takes, and gives
-        the same model on a slow machine as on a fast one.
+        A limit in seconds of the clock, for those who can't wait; None has none. Where it ends the search, the summary says so.
     random_state
-        Of the split, the starting points and the order of rows: an int, a NumPy RandomState or Generator, or None for chance.
+        Of the splits, the starting points and the order of rows: an int, a NumPy RandomState or Generator, or None for chance.
     verbose
         Whether `fit` says, in one line on stderr, what was chosen and why; 2 also shows the columns.
 
@@ -91,11 +83,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     summary_
         What was chosen and why.
     candidates_
-        All that was tried: `.plan`, `.valid_nll`, `.weight` (1 for what was chosen), `.circuit`, `.history`. A thorough search
-        keeps neither circuits nor histories.
-    history_
-        Of the chosen model while it was judged, one row per epoch (`fp.learning.History`), with continuous columns in units of
-        their standard deviations; empty for a model that is counted.
+        All that was tried, best first: `.name`, `.valid_nll`, `.weight` (its share of what was chosen), `.epochs`, `.work`.
     curvature_
         How sharp the likelihood is: `.sharpness`, `.by_layer`.
     n_parameters_
@@ -107,40 +95,51 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        effort: str | float = "normal",
         structure: str = "auto",
         n_latents: int | str = "auto",
         mu: float | str = "auto",
+        average: bool = True,
         kinds: Any = None,
         missing: str = "raise",
         unseen: str = "raise",
-        pseudocount: float | str = "auto",
-        validation_fraction: float = 0.2,
-        epochs: int = 200,
-        patience: int = 10,
-        search: str = "quick",
-        time_budget: float | None = 30.0,
+        time_budget: float | None = None,
         random_state: Any = 0,
         verbose: bool | int = True,
     ) -> None:
+        self.effort = effort
         self.structure = structure
         self.n_latents = n_latents
         self.mu = mu
+        self.average = average
         self.kinds = kinds
         self.missing = missing
         self.unseen = unseen
-        self.pseudocount = pseudocount
-        self.validation_fraction = validation_fraction
-        self.epochs = epochs
-        self.patience = patience
-        self.search = search
         self.time_budget = time_budget
         self.random_state = random_state
         self.verbose = verbose
 
     # ---- learning -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> CircuitDensity:
-        """Learn from the rows of X; `y` is ignored."""
+    def fit(self, X: Any, y: Any = None, *, valid: Any = None, groups: Any = None) -> CircuitDensity:
+        """Learn from the rows of X.
+
+        Parameters
+        ----------
+        X
+            The table.
+        y
+            Ignored.
+        valid
+            Further rows to choose by; without them, rows of X judge in turn, or some are held back.
+        groups
+            One label for each row; rows of one group never judge a model that has learnt from others of it.
+
+        Returns
+        -------
+        CircuitDensity
+            The estimator itself.
+        """
         options = self._options()
         table = self._read(X, reset=True)
         self.columns_ = Columns.learn(table, self.kinds)
@@ -149,43 +148,39 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(note, UserWarning, stacklevel=2)
         # A value of a training row is seen by being there.
         encoded = self.columns_.encode(table, self.missing)
-        families = self.columns_.families
-        if self.search == "thorough":
-            choice = search(encoded, families, options)
-        else:
-            choice = choose(encoded, families, options, names=self.columns_.names)
-        if choice.cut_short == "interrupted":
+        judges = None if valid is None else self._rows(valid)[0]
+        found = search(
+            encoded,
+            self.columns_.families,
+            valid=judges,
+            groups=groups,
+            missing="marginalize",
+            names=self.columns_.names,
+            **options,
+        )
+        if found.cut_short == "interrupted":
             # Whoever calls fit, such as a grid search, is to stop as well.
             raise KeyboardInterrupt
-        self._keep(choice, encoded)
+        self._keep(found, encoded)
         if self.verbose:
             self._say()
         return self
 
-    def _options(self) -> Options:
+    def _options(self) -> dict[str, Any]:
         choice("missing", self.missing, MISSING)
         choice("unseen", self.unseen, UNSEEN)
-        choice("search", self.search, SEARCHES)
         if not isinstance(self.verbose, bool | np.bool_):
             whole_number("verbose", self.verbose, 0)
-        return Options(
-            structure=choice("structure", self.structure, ("auto", *STRUCTURES)),
-            n_latents=None if is_auto(self.n_latents) else whole_number("n_latents", self.n_latents, 1),
-            mu=_mu(self.mu),
-            pseudocount=None if is_auto(self.pseudocount) else count("pseudocount", self.pseudocount),
-            validation_fraction=number(
-                "validation_fraction", self.validation_fraction, 0.0, 1.0, below=True, what="it is 0 or more and less than 1"
-            ),
-            epochs=whole_number("epochs", self.epochs, 1),
-            patience=whole_number("patience", self.patience, 1),
-            time_budget=None if self.time_budget is None else seconds("time_budget", self.time_budget),
-            seed=_seed(self.random_state),
-        )
+        n_latents = None if is_auto(self.n_latents) else whole_number("n_latents", self.n_latents, 1)
+        given = {} if is_auto(self.mu) else {"regularizer": None, "sharpness": _sharpness(self.mu)}
+        return {
+            "effort": self.effort, "wishes": Wishes(self.structure, n_latents), "average": self.average,
+            "time_budget": self.time_budget, "seed": _seed(self.random_state), **given,
+        }  # fmt: skip
 
     def _keep(self, choice: Choice, rows: Array) -> None:
         self.circuit_ = choice.circuit
         self.candidates_ = choice.candidates
-        self.history_ = choice.best.history
         self.n_iter_ = choice.best.epochs
         self.n_parameters_ = free_parameters(self.circuit_)
         self.curvature_ = Curvature.of(self.circuit_, rows)
@@ -315,10 +310,11 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _mu(mu: Any) -> float | str | None:
+def _sharpness(mu: Any) -> Sharpness | None:
     if isinstance(mu, str):
-        return None if choice("mu", mu, ("auto", "mean-flow"), also="a number of 0 or more") == "auto" else str(mu)
-    return number("mu", mu, 0.0, what="choose 'auto', 'mean-flow' or a number of 0 or more")
+        return Sharpness(mu=choice("mu", mu, ("auto", "mean-flow"), also="a number of 0 or more"))
+    weight = number("mu", mu, 0.0, what="choose 'auto', 'mean-flow' or a number of 0 or more")
+    return None if weight == 0 else Sharpness(mu=weight)
 
 
 def _seed(random_state: Any) -> int:

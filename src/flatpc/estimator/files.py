@@ -11,7 +11,6 @@ import numpy as np
 from flatpc.data.columns import MISSING, UNSEEN
 from flatpc.data.model_files import load_model, save_model
 from flatpc.estimator.reports import Curvature, free_parameters
-from flatpc.learning.history import History
 
 if TYPE_CHECKING:
     from flatpc.estimator.density import CircuitDensity
@@ -39,7 +38,7 @@ def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDen
     density.columns_ = replace(model.columns, container=container if container in CONTAINERS else "polars")
     density.kinds_ = density.columns_.kinds
     density.circuit_ = model.circuit
-    density.candidates_, density.history_, density.n_iter_ = (), History(), 0
+    density.candidates_, density.n_iter_ = (), 0
     density.n_parameters_ = free_parameters(model.circuit)
     density.summary_ = str(about.get("summary", f"read from {os.fspath(path)}"))
     density.n_features_in_ = model.circuit.n_variables

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.data.recognition import KINDS
-from flatpc.estimator.choosing import Choice
+from flatpc.search.choice import Choice
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@
 | `prune_grow` | the same circuit, half the epochs before and half after pruning and growing |
 | `adam` | the same start, by Adam instead of EM, without a regulariser |
 | `sam`, `asam`, `hyper` | the same by Adam: SAM, adaptive SAM, weights from a low-dimensional generator |
-| `default` | `fp.learning.choose` |
+| `default` | `fp.choose` |
 
 All hidden trees start alike and are given the same epochs, so that `plain`, `sharpness` and `laplace` differ in nothing else: the
 column `sharpness` less the column `plain` is what sharpness-aware learning contributes. `sam`, `asam` and `hyper` differ
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,13 @@ from flatpc.learning import (
     PruneGrow,
     Sharpness,
     Softening,
-    choose,
     fit,
 )
-from flatpc.learning.auto_candidates import Plan
-from flatpc.learning.auto_training import INPUT_PSEUDOCOUNT, STEP_SIZES, Candidate, Task, batch_size
 from flatpc.learning.schedules import linear
+from flatpc.search.choosing import choose
+from flatpc.search.judging import Split
+from flatpc.search.plans import Plan
+from flatpc.search.training import INPUT_PSEUDOCOUNT, STEP_SIZES, Candidate, Task, batch_size
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -85,10 +86,10 @@ class Options:
     """Of every round."""
     most_steps: int = 2000
     """Of Adam, which are dearer than those of EM."""
-    budget: int | None = None
     time_budget: float = 60.0
+    """Seconds of work of `choose`."""
     n_threads: int = 1
-    """Both of `choose`."""
+    """Of `choose`."""
     folder: str | None = None
     """Of the data; None reads `FLATPC_DATA`."""
 
@@ -116,26 +117,21 @@ def compare(data: Splits, seed: int, options: Options, contenders: Sequence[str]
     unknown = [name for name in contenders if name not in CONTENDERS]
     if unknown:
         raise OptionError(f"Unknown contender {unknown[0]!r}; choose from {', '.join(CONTENDERS)}.")
-    task = Task(data.train, data.valid, [Bernoulli()] * data.train.shape[1], seed, "raise", 1)
+    n_variables = data.train.shape[1]
+    task = Task([Split(data.train, data.valid)], [Bernoulli()] * n_variables, seed, "raise", 1, [True] * n_variables)
     out = {"rows": float(len(data.train))}
     start: Candidate | None = None
     for name in contenders:
         began = time.perf_counter()
         if name == "default":
             chosen = choose(
-                data.train,
-                data.valid,
-                budget=options.budget,
-                time_budget=options.time_budget,
-                seed=seed,
-                n_threads=options.n_threads,
-                progress=False,
+                data.train, valid=data.valid, effort=options.time_budget, seed=seed, n_threads=options.n_threads, progress=False
             )
             circuit, valid_nll = chosen.circuit, chosen.valid_nll
         elif name in GRIDS:
             start = start or task.start(_hidden(len(data.train), options))
             best = min((_trained(task, start, part, options) for part in GRIDS[name]), key=lambda c: c.valid_nll)
-            circuit, valid_nll = best.make(), best.valid_nll
+            circuit, valid_nll = best.parts[0].make(), best.valid_nll
         elif name in GRADIENT or name == "prune_grow":
             start = start or task.start(_hidden(len(data.train), options))
             train, grid = (_adam, GRADIENT[name]) if name in GRADIENT else (_pruned, PRUNING)
@@ -144,7 +140,7 @@ def compare(data: Splits, seed: int, options: Options, contenders: Sequence[str]
         else:
             plans = [Plan(name, {"smoothing": s, **({} if name == "factorized" else {"prior": "even"})}) for s in SMOOTHINGS]
             simple = min((task.start(plan) for plan in plans), key=lambda c: c.valid_nll)
-            circuit, valid_nll = simple.make(), simple.valid_nll
+            circuit, valid_nll = simple.parts[0].make(), simple.valid_nll
         out[f"test_{name}"] = _nll(circuit, data.test)
         out[f"valid_{name}"] = valid_nll
         out[f"seconds_{name}"] = time.perf_counter() - began
@@ -158,26 +154,26 @@ def _hidden(n_rows: int, options: Options) -> Plan:
 
 
 def _trained(task: Task, start: Candidate, regularizer: tuple[Any, ...], options: Options) -> Candidate:
-    candidate = replace(start, rounds=[], regularizer=regularizer)
+    candidate = start.variant(regularizer=regularizer)
     for _ in range(options.rounds):
         task.train_round(candidate, options.epochs, np.inf)
     return candidate
 
 
 def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
-    size = batch_size(len(task.train), 0)
-    steps = -(-len(task.train) // size)
+    size = batch_size(len(task.splits[0].train), 0)
+    steps = -(-len(task.splits[0].train) // size)
     epochs = max(1, min(options.rounds * options.epochs, options.most_steps // steps))
     return fit(
-        start.make(), task.train, valid=task.valid, method="adam", epochs=epochs, batch_size=size, step_size=0.05,
-        regularizer=regularizer, seed=task.seed, n_threads=1, progress=False,
+        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, method="adam", epochs=epochs, batch_size=size,
+        step_size=0.05, regularizer=regularizer, seed=task.seed, n_threads=1, progress=False,
     )  # fmt: skip
 
 
 def _pruned(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
     return fit(
-        start.make(), task.train, valid=task.valid, epochs=options.rounds * options.epochs,
-        batch_size=batch_size(len(task.train), 0), step_size=linear(*STEP_SIZES[0]),
+        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, epochs=options.rounds * options.epochs,
+        batch_size=batch_size(len(task.splits[0].train), 0), step_size=linear(*STEP_SIZES[0]),
         regularizer=[regularizer, Laplace(INPUT_PSEUDOCOUNT, on="inputs")], seed=task.seed, n_threads=1, progress=False,
     )  # fmt: skip
 

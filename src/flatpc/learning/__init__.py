@@ -1,6 +1,5 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
 
-from flatpc.learning.auto import Choice, choose
 from flatpc.learning.compacting import compact
 from flatpc.learning.dropout import Dropout
 from flatpc.learning.entropy import Entropy
@@ -24,7 +23,6 @@ __all__ = [
     "ASAM",
     "SAM",
     "Candidate",
-    "Choice",
     "Dropout",
     "DropoutUncertainty",
     "Entropy",
@@ -38,7 +36,6 @@ __all__ = [
     "Sharpness",
     "Softening",
     "TensorBoard",
-    "choose",
     "compact",
     "cosine",
     "degree_of_overfitting",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from flatpc.errors import OptionError
-from flatpc.learning.auto_training import short
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.regularizers import Regularizers
 from flatpc.learning.sharpness import Sharpness, check_sharpness, is_auto
@@ -66,3 +65,13 @@ def _go_together(parts: tuple[Any, ...], method: str) -> bool:
     except OptionError:
         return False
     return True
+
+
+def short(options: Any) -> str:
+    """A dataclass with only those fields that are not as usual.
+
+    >>> short(Laplace(0.5, on="all"))
+    'Laplace(pseudocount=0.5)'
+    """
+    unusual = [(f.name, getattr(options, f.name)) for f in fields(options) if getattr(options, f.name) != f.default]
+    return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in unusual)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from flatpc._options import (
 )
 from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
-from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.evaluator import Evaluator, Work
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.learning.checkpoint import fingerprint
@@ -67,6 +67,8 @@ class Fit:
     """The circuit after that epoch; without validation rows the same as `circuit`."""
     notes: list[str]
     """What was noticed about the data and the run."""
+    work: Work = field(default_factory=Work)
+    """What the passes over training and validation rows did, counted."""
 
 
 def fit(
@@ -210,7 +212,9 @@ def fit(
     loop = Loop(learner, plan, Evidence(evaluator.program, rows), prepared, workers, identity)
     loop.run(notes_on(circuit, rows, batch_size))
     state = loop.state
-    return Fit(loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, loop.best(), state.notes)
+    return Fit(
+        loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, loop.best(), state.notes, evaluator.work
+    )
 
 
 def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Simple models for `choose`, evaluated without their circuits.
+"""Models that are counted rather than trained, evaluated without their circuits.
 
 A tree of many variables is evaluated in less time than its circuit takes to set up, and few of the circuits are wanted.
 """
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from flatpc.families.base import Family
-from flatpc.learning.auto_candidates import Plan
+from flatpc.families import Family
+from flatpc.search.plans import Plan
 from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.factorized import factorized
 from flatpc.structures.mutual_information import PairCounts
@@ -29,7 +29,7 @@ Judged = tuple[Array, Callable[[], "Circuit"]]
 """Log-likelihoods of the validation rows, and how to get the circuit."""
 
 
-class SimpleModels:
+class Counted:
     """Fits the simple plans to the same rows; what they share is counted once."""
 
     def __init__(self, rows: Array, valid: Array, families: Sequence[Family], seed: int) -> None:

@@ -1,0 +1,454 @@
+"""`choose`: the structure, its size and its regulariser for a table, by rows that had no part in learning."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number
+from flatpc.circuit.rows import MISSING
+from flatpc.engine import clock
+from flatpc.errors import TooLargeError
+from flatpc.families import Family, Gaussian
+from flatpc.learning.auto_regularizer import candidates
+from flatpc.learning.sharpness import is_auto
+from flatpc.search.averaging import average_nll, cross_fitted_nll, members
+from flatpc.search.choice import Choice, Outcome
+from flatpc.search.floors import varying, with_first_floor
+from flatpc.search.judging import splits
+from flatpc.search.plans import (
+    FLOORS,
+    NAMES,
+    Plan,
+    Wishes,
+    check_wishes,
+    counted_plans,
+    mixture_plans,
+    plain_mixtures,
+    trained_plans,
+)
+from flatpc.search.scaling import Scaling, in_users_units
+from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, replay
+from flatpc.search.work import of_tree, read_effort
+from flatpc.structures.mixing import mix
+from flatpc.structures.options import FamilyLike, read_columns
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.learning.history import Row
+
+Array = NDArray[np.float64]
+Watch = Callable[[str, float], None]
+"""Is told after every epoch: which model, and what share of all work is done."""
+
+SURVIVORS = 2
+"""Trained models that go on to the end: the average of two kinds is better than either."""
+COPIES = 16
+"""Of the best one, to be averaged with it."""
+SLACK = 2
+"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
+WHOLES = (0, 1, 3)
+"""How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
+MIXTURES_SHARE = 0.15
+"""Of the work, by when mixtures of trees are to be done."""
+START_SHARE = 0.2
+"""Of the work that is left for trained models, the most that the start of one may take."""
+REPEATED_TREES = 200
+"""Chow-Liu trees that the effort must allow for if few rows are to be folded twice."""
+SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
+"""Of the work that is left for trained models, by when a size and a regulariser are chosen."""
+
+
+def choose(
+    X: Any,
+    *,
+    valid: Any = None,
+    family: FamilyLike = "bernoulli",
+    groups: Any = None,
+    effort: str | float = "normal",
+    judge: str = "auto",
+    structure: str = "auto",
+    n_latents: int | None = None,
+    regularizer: Any = "auto",
+    sharpness: Any = "auto",
+    average: bool = True,
+    time_budget: float | None = None,
+    seed: int = 0,
+    missing: str = "raise",
+    n_threads: int | None = None,
+    progress: bool = True,
+) -> Choice:
+    """Choose a model of the rows X, from independent columns to averages of hidden trees, and fit it.
+
+    1. Independent columns and Chow-Liu trees with several smoothings; all of them, always.
+    2. Mixtures of Chow-Liu trees.
+    3. Models with latents, of several structures, sizes and starts, by successive halving: all are trained a little, the better
+       half goes on for twice as long, until two are left.
+    4. The better one with several regularisers, and with lower floors of the variance of Gaussian inputs.
+    5. That one again with trees from other samples of the rows, if any of the effort is left.
+    6. The average of the best, if a mixture of them does better on judges that had no part in its weights. The weights of the
+       mixture are then fitted to all judges.
+
+    Parameters
+    ----------
+    X
+        Rows to learn from.
+    valid
+        Rows to choose by. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
+        fifth is held out; what is chosen is then built anew from all rows and trained as before.
+    family
+        As for `fp.structures.factorized`. Trees and their mixtures are tried where all variables are Bernoulli or Categorical.
+    groups
+        One label for each row; rows of one group are never on both sides of a split.
+    effort
+        Work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of such
+        seconds. It is counted, not timed: one seed gives one model on every machine.
+    judge
+        `"auto"` as said under `valid`; `"cv"` and `"holdout"` insist on one of the two.
+    structure, n_latents
+        `"auto"` and None try several; otherwise only these are tried.
+    regularizer, sharpness
+        `"auto"` tries several; None none; anything else is as for `fit`, and used for all trained models.
+    average
+        False chooses a single model.
+    time_budget
+        A limit in seconds of the clock. What was found by then is chosen from, and `choice.cut_short` says so.
+    seed
+        Random seed.
+    missing, n_threads
+        As for `fit`.
+    progress
+        Say on stderr what has been found.
+
+    Returns
+    -------
+    Choice
+        The circuit, what it is made of, and all that was tried. Ctrl-C ends the search with the best so far.
+
+    Raises
+    ------
+    OptionError
+        An option is wrong, or a structure doesn't suit the columns.
+    DataError
+        Rows can't be read, or have missing values that `missing` doesn't allow.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(300, 4))
+    >>> choice = choose(X, effort=1, progress=False)
+    >>> choice.circuit.n_variables, choice.valid_nll <= min(c.valid_nll for c in choice.candidates)
+    (4, True)
+    """
+    rows, families = read_columns(X, family)
+    judges = None if valid is None else read_columns(valid, families)[0]
+    wishes = Wishes(structure, None if n_latents is None else whole_number("n_latents", n_latents, 1))
+    return search(
+        rows, families, valid=judges, groups=groups, effort=effort, judge=judge, wishes=wishes, regularizer=regularizer,
+        sharpness=sharpness, average=average, time_budget=time_budget, seed=seed, missing=missing, n_threads=n_threads,
+        say=_to_stderr if flag("progress", progress) else None,
+    )  # fmt: skip
+
+
+def search(
+    rows: Array,
+    families: Sequence[Family],
+    *,
+    valid: Array | None = None,
+    groups: Any = None,
+    effort: str | float = "normal",
+    judge: str = "auto",
+    wishes: Wishes | None = None,
+    regularizer: Any = "auto",
+    sharpness: Any = "auto",
+    average: bool = True,
+    time_budget: float | None = None,
+    seed: int = 0,
+    missing: str = "raise",
+    n_threads: int | None = None,
+    names: Sequence[str] | None = None,
+    watch: Watch | None = None,
+    say: Callable[[float, str], None] | None = None,
+) -> Choice:
+    """`choose` for rows that have been read; `names` of columns are for messages."""
+    wishes = wishes or Wishes()
+    check_wishes(wishes, families)
+    return _Search(
+        rows, families, valid, groups, read_effort(effort), judge, wishes, regularizer, sharpness, flag("average", average),
+        None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
+        choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say,
+    ).run()  # fmt: skip
+
+
+class _Search:
+    """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
+
+    def __init__(
+        self, rows: Array, families: Sequence[Family], valid: Array | None, groups: Any, effort: float, judge: str,
+        wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int, missing: str,
+        n_threads: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+    ) -> None:  # fmt: skip
+        self.effort, self.average, self.wishes, self.say = effort, average, wishes, say
+        continuous = np.array([isinstance(family, Gaussian) for family in families])
+        self.scaling = Scaling.learn(rows, continuous, names)
+        self.rows = self.scaling.apply(rows)
+        self.given = valid is not None
+        cheap = REPEATED_TREES * of_tree(*rows.shape) < self.effort
+        repeats = 2 if cheap else 1
+        found = splits(self.rows, None if valid is None else self.scaling.apply(valid), judge, seed, groups, repeats)
+        self.fixed, self.tried = candidates(regularizer, sharpness)
+        self.free = is_auto(sharpness) and is_auto(regularizer)
+        self.pool: list[Candidate] = []
+        self.too_large: dict[str, None] = {}
+        """Structures that there was no memory for, in order."""
+        self.spent = 0.0
+        self.watch = watch
+        self.time_budget = time_budget
+        self.task = Task(
+            found, with_first_floor(families, self.scaling.scale), seed, missing, n_threads, varying(self.rows),
+            watch=None if watch is None else self._watched,
+        )  # fmt: skip
+
+    @property
+    def left(self) -> float:
+        """Work."""
+        return self.effort - self.spent
+
+    def run(self) -> Choice:
+        """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
+        from flatpc.compile_kernels import compile_kernels
+
+        compile_kernels(single=True)  # before the clock starts
+        began, cut_short = clock.now(), ""
+        if self.time_budget is not None:
+            self.task = replace(self.task, deadline=began + self.time_budget)
+        if not self.task.splits:
+            return self._unjudged(began)
+        try:
+            self._stages()
+        except (KeyboardInterrupt, OutOfTime) as end:
+            cut_short = "interrupted" if isinstance(end, KeyboardInterrupt) else "time budget"
+            if not self.pool:
+                if cut_short == "interrupted":
+                    raise
+                self.task = replace(self.task, deadline=math.inf)
+                self._start(self._first_plan())
+                if self.pool[0].plan.trained:
+                    self._train(self.pool[0], 1, 0.0)
+        return self._choice(began, cut_short)
+
+    def _first_plan(self) -> Plan:
+        task = self.task
+        return [*counted_plans(task.families, self.wishes), *trained_plans(task.families, self.rows, self.wishes, False)][0]
+
+    def _stages(self) -> None:
+        task, wishes = self.task, self.wishes
+        train = max((split.train for split in task.splits), key=len)
+        for plan in counted_plans(task.families, wishes):
+            self._try(plan)
+        self._say("counted models")
+        for plan in mixture_plans(task.families, train, wishes):
+            if self.spent + self._cost(plan) <= MIXTURES_SHARE * self.effort or wishes.structure == "tree_mixture":
+                self._try(plan)
+        self._say("mixtures of trees")
+        plans = trained_plans(task.families, train, wishes, self.free)
+        affordable = [plan for plan in plans if self._cost(plan) <= START_SHARE * self.left]
+        best = self._halve(affordable or (plans[:1] if not self.pool else []))
+        if best is None and self.too_large:
+            best = self._halve(plain_mixtures(train, wishes))
+        if best is not None:
+            best = self._lower_floors(self._regularize(best))
+            if self.average:
+                self._copy(best)
+
+    def _cost(self, plan: Plan) -> float:
+        return len(self.task.splits) * plan.work(*self.task.shape)
+
+    # ---- trained models -------------------------------------------------------------------------------------------
+
+    def _halve(self, plans: Sequence[Plan]) -> Candidate | None:
+        """Successive halving over plans; the best of those that are left."""
+        if not plans:
+            return None
+        racing: list[Candidate] = []
+        rounds = 1 + sum(1 for n in range(len(plans)) if len(plans) >> n >= 2 * SURVIVORS)
+        began, whole = self.spent, SIZES_SHARE * max(self.left, 0.0)
+        for number in range(rounds):
+            survivors = len(plans) if number == 0 else max(SURVIVORS, len(plans) >> number)
+            racing = sorted(racing, key=lambda c: c.valid_nll)[:survivors]
+            entrants: Sequence[Plan | Candidate] = plans if number == 0 else racing
+            for place, entrant in enumerate(entrants):
+                allowance = (began + whole * (number + 1) / rounds - self.spent) / (len(entrants) - place)
+                if allowance <= 0 and (racing or self.pool):
+                    continue
+                if isinstance(entrant, Plan):
+                    started = self._try(entrant)
+                    if started is None:
+                        continue
+                    entrant = started
+                    entrant.regularizer = entrant.plan.regularizer or self.fixed
+                    racing.append(entrant)
+                self._train(entrant, MOST_EPOCHS, allowance)
+            self._say(f"round {number + 1} of {rounds} of trained models")
+        return min(racing, key=lambda c: c.valid_nll) if racing else None
+
+    def _regularize(self, best: Candidate) -> Candidate:
+        """Go on from the best one with each regulariser, and with none; then train the best of those on."""
+        variants = list(dict.fromkeys([best.regularizer, *self.tried])) if self.tried else []
+        end = self.spent + self.left * (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
+        tried = []
+        for place, regularizer in enumerate(variants):
+            allowance = (end - self.spent) / (len(variants) - place)
+            if allowance <= 0:
+                break
+            variant = best.variant(regularizer=regularizer)
+            self._train(variant, MOST_EPOCHS, allowance)
+            if not variant.exhausted:
+                tried.append(variant)
+                self.pool.append(variant)
+        self._say("regularisers")
+        last = min([best, *tried], key=lambda c: c.valid_nll)
+        # A third of what is left; the rest is for copies, if there are to be any.
+        end = self.spent + self.left * (1 / 3 if self.average else 1.0)
+        while self.spent < end and not last.exhausted:
+            before = last.epochs
+            self._train(last, MOST_EPOCHS, end - self.spent)
+            if last.epochs == before:
+                break
+        self._say("the best one trained on")
+        return last
+
+    def _lower_floors(self, best: Candidate) -> Candidate:
+        """Lower floors of the variance for as long as they help; they cost what the regularisers did, at most."""
+        varies = [isinstance(f, Gaussian) and v for f, v in zip(self.task.families, self.task.varies, strict=True)]
+        end = self.spent + self.left / 3
+        for floor in FLOORS[1:] if any(varies) else ():
+            if self.spent >= end:
+                break
+            variant = best.variant(floor=floor, begun=min(best.begun, 1))
+            self._train(variant, MOST_EPOCHS, end - self.spent)
+            if variant.exhausted:
+                break
+            self.pool.append(variant)
+            best = variant
+        self._say("floors of variances")
+        return best
+
+    def _copy(self, best: Candidate) -> None:
+        """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.
+
+        The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
+        are one of each kind of sample; the others are of the kind whose average with the best one is best.
+        """
+        tried: dict[int, float] = {}
+        for copy in range(1, COPIES + 1):
+            if self.left < best.training + self._cost(best.plan):
+                break
+            whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
+            other = self._start(best.plan, copy, whole)
+            for planned in best.rounds:
+                if self.left > 0:
+                    self._train(other, planned.epochs + SLACK, self.left, planned)
+            if whole not in tried:
+                tried[whole] = cross_fitted_nll(np.stack([self.task.judge(best), self.task.judge(other)], axis=1))
+            self._say(f"copy {copy} of the best one")
+
+    def _try(self, plan: Plan) -> Candidate | None:
+        """A candidate; None if there is no memory for it, unless it is what the user asked for."""
+        try:
+            return self._start(plan)
+        except TooLargeError:
+            if self.wishes.structure != "auto":
+                raise
+            self.too_large[NAMES[plan.structure]] = None
+            return None
+
+    def _start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
+        candidate = self.task.start(plan, copy, whole)
+        self.spent += candidate.building
+        self.pool.append(candidate)
+        return candidate
+
+    def _train(self, candidate: Candidate, epochs: int, allowance: float, planned: Round | None = None) -> None:
+        """A further round, or one like another candidate's."""
+        before = candidate.training
+        try:
+            if planned is None:
+                self.task.train_round(candidate, epochs, allowance)
+            else:
+                self.task.follow(candidate, planned, epochs)
+        finally:
+            self.spent += candidate.training - before
+
+    # ---- what came of it ------------------------------------------------------------------------------------------
+
+    def _choice(self, began: float, cut_short: str) -> Choice:
+        for candidate in self.pool:
+            # Training judges in float32.
+            if candidate.rounds:
+                candidate.valid_nll = -float(self.task.judge(candidate).mean())
+        ranked = sorted((c for c in self.pool if c.valid_nll < math.inf), key=lambda c: c.valid_nll)
+        top = ranked if self.average else ranked[:1]
+        log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
+        index, weights = members(log_prob) if self.average else (np.array([0]), np.ones(1))
+        chosen = [top[i] for i in index]
+        refitted = not self.given and cut_short != "interrupted"
+        try:
+            circuits = self._refit(chosen) if refitted else [c.parts[0].make() for c in chosen]
+        except KeyboardInterrupt:
+            circuits, refitted, cut_short = [c.parts[0].make() for c in chosen], False, "interrupted"
+        volume = float(np.mean(np.concatenate([self.scaling.log_volume(split.valid) for split in self.task.splits])))
+        weight = dict(zip((id(c) for c in chosen), weights.tolist(), strict=True))
+        outcomes = tuple(_outcome(c, weight.get(id(c), 0.0), volume) for c in ranked)
+        return Choice(
+            circuit=in_users_units(mix(circuits, weights), self.scaling),
+            chosen=tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight)),
+            candidates=outcomes,
+            valid_nll=average_nll(log_prob[:, index], weights) + volume,
+            judge="validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn",
+            n_judges=sum(len(split.valid) for split in self.task.splits),
+            n_rows=len(self.rows),
+            refitted=refitted,
+            left_out=tuple(self.too_large),
+            cut_short=cut_short,
+            work=self.spent,
+            seconds=clock.now() - began,
+        )
+
+    def _refit(self, chosen: Sequence[Candidate]) -> list[Circuit]:
+        task = replace(self.task, deadline=math.inf)
+        return [replay(candidate, self.rows, task) for candidate in chosen]
+
+    def _unjudged(self, began: float) -> Choice:
+        """The first plan, because there are too few rows to compare it with others."""
+        plan = self._first_plan()
+        circuit = plan.build(self.rows, self.task.families, self.task.seed)
+        only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
+        return Choice(
+            in_users_units(circuit, self.scaling), (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0,
+            clock.now() - began,
+        )  # fmt: skip
+
+    def _watched(self, candidate: Candidate, row: Row) -> None:
+        assert self.watch is not None
+        self.watch(f"{candidate.name}  epoch {row['epoch']}", min(self.spent / max(self.effort, 1e-9), 1.0))
+
+    def _say(self, what: str) -> None:
+        if self.say is not None and self.pool:
+            best = min(self.pool, key=lambda c: c.valid_nll)
+            self.say(self.spent, f"{what}: best so far {best.valid_nll:.4f}, {best.name}")
+
+
+def _outcome(c: Candidate, weight: float, volume: float) -> Outcome:
+    return Outcome(
+        c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight
+    )
+
+
+def _to_stderr(spent: float, what: str) -> None:
+    print(f"{spent:6.1f} s of work  {what}", file=sys.stderr)

@@ -1,0 +1,58 @@
+"""Floors of the variances of Gaussian inputs: the lower, the sharper the peaks that a model may have.
+
+They are chosen in units in which columns have variance 1. A column that never changes would be the likelier the lower its floor
+is, whatever the others need, so it keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.nodes import Input
+from flatpc.families import Family, Gaussian
+from flatpc.search.plans import FLOORS
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+
+def with_first_floor(families: Sequence[Family], scale: Array) -> list[Family]:
+    """Gaussians with the highest floor, or the one that a user has set, which is in the user's units."""
+    out: list[Family] = []
+    for family, unit in zip(families, scale, strict=True):
+        if isinstance(family, Gaussian):
+            given = family.min_variance / unit**2 if family.min_variance != Gaussian().min_variance else 0.0
+            family = replace(family, min_variance=max(FLOORS[0], given))
+        out.append(family)
+    return out
+
+
+def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool]) -> Circuit:
+    """The circuit with that floor, where it has the usual one and the column varies; variances stay as they are."""
+    from flatpc.circuit.circuit import Circuit
+
+    nodes = [
+        replace(node, family=replace(node.family, min_variance=floor))
+        if isinstance(node, Input) and isinstance(node.family, Gaussian) and varies[node.variable]
+        and node.family.min_variance in FLOORS
+        else node
+        for node in circuit.nodes
+    ]  # fmt: skip
+    parameters: dict[int, Any] = dict(circuit.parameters)
+    return Circuit(nodes, parameters)
+
+
+def varying(rows: Array) -> list[bool]:
+    """Which columns have more than one value."""
+    out = []
+    for column in rows.T:
+        known = column[~np.isnan(column)]
+        out.append(len(known) > 0 and bool((known != known[0]).any()))
+    return out

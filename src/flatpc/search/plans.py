@@ -1,0 +1,245 @@
+"""Plans: models that may be tried for a table.
+
+Where all columns are binary or categorical, independent columns, Chow-Liu trees and their mixtures are counted, and hidden
+Chow-Liu trees of several sizes, starts and numbers of trees are trained. Otherwise independent columns are counted; mixtures of
+them, hidden trees, and random tensorised circuits where all columns are continuous, are trained. A user's wishes leave some out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc import structures
+from flatpc._options import choice
+from flatpc.errors import OptionError
+from flatpc.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.sharpness import Sharpness
+from flatpc.search import work
+from flatpc.search.clusters import start_at_clusters
+from flatpc.structures.mutual_information import MAX_TABLE
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+FACTORIZED = (0.1, 1.0, 5.0)
+"""Smoothings of independent variables."""
+TREES = (("even", (0.1, 1.0)), ("marginals", (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
+"""Priors of the Chow-Liu tree, and the smoothings of each."""
+MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
+"""Numbers of mixed Chow-Liu trees, and their smoothings."""
+COUNTED_SHARE = 0.2
+"""Of a tree's work for each Chow-Liu tree: pairs are counted once for all smoothings."""
+MIXED_FITS = 5
+"""About how much work a mixture learnt by EM is, for each of its trees, in units of fitting a tree."""
+
+FEW = 2000
+"""Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
+LARGE, FLAT = 48, (Sharpness(mu=0.3), Laplace(0.01, on="inputs"))
+"""States of a latent, and regularisers, of a hidden tree that is large for few rows."""
+SIZES = {"mixture": (8, 32, 128), "hclt": (4, 16, 64), "rat_spn": (8, 16)}
+"""Sizes tried where not all columns have categories, never more than a quarter of the rows."""
+FLOORS = (1e-2, 1e-3, 1e-4)
+"""Of the variance of a Gaussian input, where columns have variance 1; lower ones are tried once a model is chosen."""
+MANY_VALUES = 256
+"""Of a variable, beyond which hidden trees don't start from the Chow-Liu tree."""
+START_PSEUDOCOUNT = 0.3
+"""Of inputs that are fitted to clusters of rows."""
+
+NAMES = {
+    "factorized": "independent columns",
+    "chow_liu": "Chow-Liu tree",
+    "tree_mixture": "mixture of Chow-Liu trees",
+    "hclt": "hidden Chow-Liu tree",
+    "mixture": "mixture of independent columns",
+    "rat_spn": "random tensorised circuit",
+}
+STRUCTURES = tuple(NAMES)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user has decided; None or `"auto"` leaves it open."""
+
+    structure: str = "auto"
+    n_latents: int | None = None
+    depth: int | None = None
+    """Cuts of a `rat_spn`."""
+
+    def allow(self, structure: str) -> bool:
+        return self.structure in ("auto", structure)
+
+    def sizes(self, sizes: Sequence[int]) -> Sequence[int]:
+        return sizes if self.n_latents is None else [self.n_latents]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model to be built from rows: the name of a structure, and its options."""
+
+    structure: str
+    options: dict[str, Any] = field(default_factory=dict)
+    trained: bool = False
+    """Whether it is only a start, to be trained by EM."""
+    regularizer: tuple[Any, ...] = ()
+    """With which its training begins."""
+    clustered: bool = False
+    """Whether units of inputs start at clusters of rows."""
+
+    @property
+    def name(self) -> str:
+        """For people.
+
+        >>> Plan("hclt", {"n_latents": 8}).name
+        'hidden Chow-Liu tree(n_latents=8)'
+        """
+        return f"{NAMES[self.structure]}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
+
+    @property
+    def n_latents(self) -> int:
+        """States of a latent; 0 for a model that is counted."""
+        return int(self.options.get("n_latents", 0))
+
+    def work(self, n_rows: int, n_variables: int) -> float:
+        """About how much work it is to build."""
+        if self.structure in ("factorized", "rat_spn", "mixture"):
+            built = work.of_setup(n_variables)
+        else:
+            mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
+            trees = MIXED_FITS * int(self.options["n_trees"]) if mixed else 1
+            built = trees * work.of_tree(n_rows, n_variables)
+            if self.structure == "chow_liu":
+                built *= COUNTED_SHARE
+        return built + (work.of_clusters(n_rows, n_variables, self.n_latents) if self.clustered else 0.0)
+
+    def build(self, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
+        """The circuit, fitted to the rows or ready to be trained on them."""
+        circuit = self._circuit(rows, list(families), seed)
+        if self.clustered:
+            return start_at_clusters(circuit, rows, seed, START_PSEUDOCOUNT)
+        if self.trained and any(isinstance(kind, Gaussian) for kind in families):
+            return circuit.randomize(seed, X=rows)
+        return circuit
+
+    def _circuit(self, rows: Array, families: list[Family], seed: int) -> Circuit:
+        if self.structure in ("rat_spn", "mixture"):
+            size = self.options["n_latents"]
+            depth, repetitions = (0, 1) if self.structure == "mixture" else (self.options.get("depth", 1), 5)
+            return structures.rat_spn(
+                len(families), depth=depth, n_repetitions=repetitions, n_sums=size, n_inputs=size, family=families, seed=seed
+            )
+        chosen = {"seed": seed} if self.trained or self.structure == "tree_mixture" else {}
+        made: Circuit = getattr(structures, self.structure)(rows, family=families, **chosen, **self.options)
+        return made
+
+
+def counted_plans(families: Sequence[Family], wishes: Wishes) -> list[Plan]:
+    """Independent columns, and Chow-Liu trees where all columns have categories."""
+    tables = [_is_table(kind) for kind in families]
+    plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else FACTORIZED[1:2])]
+    if all(tables) and len(families) > 1:
+        plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
+    return [plan for plan in plans if wishes.allow(plan.structure)]
+
+
+def mixture_plans(families: Sequence[Family], rows: Array, wishes: Wishes) -> list[Plan]:
+    """Mixtures of Chow-Liu trees, as many as there are rows for."""
+    if not all(map(_is_table, families)) or len(families) == 1 or not wishes.allow("tree_mixture"):
+        return []
+    if np.isnan(rows).any() or _n_values(families) > MAX_TABLE:
+        return []
+    return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if len(rows) >= 10 * n]
+
+
+def trained_plans(families: Sequence[Family], rows: Array, wishes: Wishes, sharpness: bool) -> list[Plan]:
+    """Models with latents; `sharpness` says whether curvature may be penalised as the search sees fit."""
+    if all(map(_is_table, families)):
+        plans = _hidden_trees(families, rows, wishes, sharpness) if len(families) > 1 else []
+        if wishes.structure == "mixture":
+            plans = _several("mixture", rows, wishes)
+        return plans
+    wanted = ["mixture"] if len(families) == 1 else ["mixture", "hclt"]
+    all_continuous = all(isinstance(kind, Gaussian) for kind in families)
+    if len(families) > 1 and (all_continuous or wishes.structure == "rat_spn"):
+        wanted.append("rat_spn")
+    return [plan for structure in wanted if wishes.allow(structure) for plan in _several(structure, rows, wishes)]
+
+
+def plain_mixtures(rows: Array, wishes: Wishes) -> list[Plan]:
+    """Mixtures of independent columns, which need no tree."""
+    return _several("mixture", rows, wishes) if wishes.allow("mixture") else []
+
+
+def _several(structure: str, rows: Array, wishes: Wishes) -> list[Plan]:
+    """One structure in several sizes, its units at clusters of rows."""
+    out: list[Plan] = []
+    most = max(len(rows) // 4, 2)
+    for size in wishes.sizes(SIZES[structure]):
+        size = size if wishes.n_latents else min(size, most)
+        # A size that is hardly another one is not worth the work.
+        if out and size < 2 * out[-1].n_latents:
+            continue
+        depth = {"depth": wishes.depth} if structure == "rat_spn" and wishes.depth is not None else {}
+        # The cuts of a rat_spn pair all units of their halves: each variable is clustered on its own, by `randomize`.
+        out.append(Plan(structure, {"n_latents": size, **depth}, trained=True, clustered=structure != "rat_spn"))
+    return out
+
+
+def _hidden_trees(families: Sequence[Family], rows: Array, wishes: Wishes, sharpness: bool) -> list[Plan]:
+    """Hidden Chow-Liu trees of several sizes, starts and numbers of trees.
+
+    Sizes are those for which there are six rows for each state of a latent, and the smallest; where rows are few and `sharpness`
+    may be penalised, also one that is too large for them without the penalty.
+    """
+    if not wishes.allow("hclt"):
+        return _several(wishes.structure, rows, wishes) if wishes.structure in SIZES else []
+    least = max(kind.n_categories or 2 for kind in families)
+    start: dict[str, Any] = {"init": "chow-liu", "noise": 0.3}
+    if least > MANY_VALUES:
+        # A state for each value would be more than can be learnt.
+        least, start = 1, {}
+    elif len(rows) < FEW:
+        start |= {"prior": "marginals", "smoothing": 10.0}
+    if wishes.n_latents is not None:
+        fits = wishes.n_latents >= least
+        return [Plan("hclt", {"n_latents": wishes.n_latents, **(start if fits else {})}, trained=True)]
+    plans = []
+    # Either start is better now and then, and models that differ are better averaged: sizes take turns.
+    for place, size in enumerate(_fitting((4, 8, 16, 32, 64), rows)[-3:]):
+        plans.append(Plan("hclt", {"n_latents": max(size, least), **({} if place == 1 else start)}, trained=True))
+    if len(rows) < FEW and sharpness:
+        plans.append(Plan("hclt", {"n_latents": max(LARGE, least)}, trained=True, regularizer=FLAT))
+    if start and not np.isnan(rows).any() and _n_values(families) <= MAX_TABLE:
+        clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
+        for size, n_trees in ((4, 4), (8, 10), (16, 8))[0 if len(rows) < FEW else 1 :]:
+            if len(rows) >= 50 * n_trees:
+                plans.append(Plan("hclt", {"n_latents": max(size, least), "n_trees": n_trees, **clusters}, trained=True))
+    return plans
+
+
+def check_wishes(wishes: Wishes, families: Sequence[Family]) -> None:
+    """Raise `OptionError` for a structure that there is none of, or that doesn't suit the columns."""
+    choice("structure", wishes.structure, ("auto", *STRUCTURES))
+    if wishes.structure in ("chow_liu", "tree_mixture") and not all(map(_is_table, families)):
+        raise OptionError(
+            f"structure={wishes.structure!r} is for binary and categorical columns only; choose 'hclt' for tables with others."
+        )
+
+
+def _fitting(sizes: Sequence[int], rows: Array) -> list[int]:
+    return [size for size in sizes if size == sizes[0] or len(rows) >= 6 * size]
+
+
+def _n_values(families: Sequence[Family]) -> int:
+    return sum(kind.n_categories or 0 for kind in families)
+
+
+def _is_table(family: Family) -> bool:
+    return isinstance(family, Bernoulli | Categorical)

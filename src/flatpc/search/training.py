@@ -1,0 +1,304 @@
+"""How a search trains a model: mini-batch EM in rounds, each from a large step size to a small one.
+
+A round goes on from the best circuit so far, by validation NLL. It starts with a smaller step size than the one before and ends
+with a smaller one, and its batches are larger. What it did is kept as a list of `Round`s, so that `replay` can do the same to
+other rows without looking at validation rows. Where models are judged by several splits of the rows, a round trains one model for
+each split, and is kept if their judges agree on average.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine import clock
+from flatpc.errors import ParameterError
+from flatpc.families import Family
+from flatpc.learning.auto_regularizer import short
+from flatpc.learning.fitting import Fit, fit
+from flatpc.learning.laplace import Laplace
+from flatpc.learning.notes import LearningWarning
+from flatpc.learning.schedules import linear
+from flatpc.search import work
+from flatpc.search.counted import Counted
+from flatpc.search.floors import with_floor
+from flatpc.search.judging import Split
+from flatpc.search.plans import Plan
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.learning.history import Row
+
+Array = NDArray[np.float64]
+Watch = Callable[["Candidate", "Row"], None]
+
+STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
+"""First and last step size of each round; later rounds do as the last."""
+INPUT_PSEUDOCOUNT = 0.1
+PATIENCE = 6
+"""Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
+MOST_EPOCHS = 100
+"""Of a round."""
+
+
+class OutOfTime(Exception):
+    """The time limit was hit."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A stretch of EM that was kept: so many epochs, from one step size to another."""
+
+    epochs: int
+    batch_size: int
+    first: float
+    last: float
+    regularizer: tuple[Any, ...]
+    seed: int
+    floor: float | None = None
+    """Of the variance of Gaussian inputs; None leaves it as it is."""
+
+    def cut(self, epochs: int) -> Round:
+        """Its first epochs."""
+        last = self.first + (self.last - self.first) * epochs / self.epochs
+        return replace(self, epochs=epochs, last=last)
+
+
+@dataclass
+class Part:
+    """What a candidate is on one split."""
+
+    make: Callable[[], Circuit]
+    """Its circuit."""
+    valid_nll: float = np.inf
+    log_prob: Array | None = None
+    """Of the judges, if they have been worked out."""
+
+
+@dataclass
+class Candidate:
+    """A model on trial, and how it has done."""
+
+    plan: Plan
+    parts: list[Part]
+    valid_nll: float
+    """Mean over all judges."""
+    building: float = 0.0
+    """Work of building it."""
+    epochs: int = 0
+    """Epochs trained, those that were not kept included."""
+    training: float = 0.0
+    """Work of these."""
+    passes: float = 0.0
+    """The part of it that grows with the number of epochs."""
+    rounds: list[Round] = field(default_factory=list)
+    begun: int = 0
+    """Rounds of training, those that brought nothing included: each has smaller steps than the one before."""
+    regularizer: tuple[Any, ...] = ()
+    floor: float | None = None
+    copy: int = 0
+    """Which of several of the same plan it is: copies have other seeds, and trees from other samples of the rows."""
+    whole: int = 0
+    """How often all rows are in a copy's sample, beside as many drawn with replacement."""
+    exhausted: bool = False
+    """Whether the last round brought nothing."""
+
+    @property
+    def name(self) -> str:
+        """For people: structure, options, and regulariser if there is one."""
+        return (
+            self.plan.name
+            + "".join(f" + {short(part)}" for part in self.regularizer)
+            + (f", variances from {self.floor:g}" if self.floor is not None else "")
+            + (f", copy {self.copy}" if self.copy else "")
+        )
+
+    def variant(self, **changes: Any) -> Candidate:
+        """The same model, to go on in another way."""
+        return replace(self, parts=[replace(part) for part in self.parts], rounds=list(self.rounds), **changes)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The rows, and what else all candidates share."""
+
+    splits: Sequence[Split]
+    families: Sequence[Family]
+    seed: int
+    missing: str
+    n_threads: int | None
+    varies: Sequence[bool]
+    """Which columns have more than one value."""
+    deadline: float = np.inf
+    """Of `clock.now`, for the sake of users who can't wait."""
+    watch: Watch | None = None
+
+    @cached_property
+    def counted(self) -> list[Counted]:
+        """For the plans that are not trained."""
+        return [Counted(split.train, split.valid, self.families, self.seed) for split in self.splits]
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Rows learnt from, of the largest split, and variables."""
+        return max(len(split.train) for split in self.splits), len(self.families)
+
+    def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
+        """Build a candidate, and judge it if it is counted."""
+        self._check_time()
+        spent = len(self.splits) * plan.work(*self.shape)
+        if plan.trained:
+            circuits = [_build(plan, copy, whole, split.train, self) for split in self.splits]
+            parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
+            return Candidate(plan, parts, np.inf, spent, copy=copy, whole=whole)
+        parts = []
+        for counted in self.counted:
+            log_prob, make = counted.fit(plan)
+            parts.append(Part(make, -float(log_prob.mean()), log_prob))
+        return Candidate(plan, parts, self._mean(parts), spent)
+
+    def judge(self, candidate: Candidate) -> Array:
+        """Log-likelihoods of all judges, one split's after the other's."""
+        for part, split in zip(candidate.parts, self.splits, strict=True):
+            if part.log_prob is None:
+                part.log_prob = np.asarray(part.make().log_prob(split.valid, missing=self.missing))
+        return np.concatenate([part.log_prob for part in candidate.parts])
+
+    def train_round(self, candidate: Candidate, most: int, allowance: float) -> None:
+        """Train for as many epochs as the allowance of work is enough for, and keep what is better than before."""
+        number = candidate.begun
+        candidate.begun += 1
+        first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
+        size = batch_size(self.shape[0], number)
+        seed = self.seed + candidate.copy
+        planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor)
+        before = candidate.training
+        if candidate.epochs == 0 and most > 1:
+            # One epoch tells how many there is an allowance for, which the schedule needs to know.
+            self._train(candidate, planned)
+            most -= 1
+        if candidate.epochs:
+            left = allowance - (candidate.training - before)
+            most = int(min(most, left / (candidate.passes / candidate.epochs)))
+        if most >= 1:
+            most = min(most, MOST_EPOCHS)
+            self._train(candidate, replace(planned, epochs=most, last=last, seed=seed + candidate.epochs))
+
+    def follow(self, candidate: Candidate, planned: Round, epochs: int) -> None:
+        """Train as another one was in a round, for so many epochs, and keep what is better than before."""
+        candidate.regularizer, candidate.floor = planned.regularizer, planned.floor
+        self._train(candidate, replace(planned, epochs=epochs, seed=planned.seed + candidate.copy))
+
+    def _train(self, candidate: Candidate, planned: Round) -> None:
+        patience = max(PATIENCE, planned.epochs // 3)
+        results, done, stopped = [], 0, ""
+        for part, split in zip(candidate.parts, self.splits, strict=True):
+            self._check_time()
+            result = self._run(candidate, part.make(), split, planned, patience)
+            results.append(result)
+            done = max(done, len(result.history))
+            passes = work.of_passes(result.work)
+            candidate.passes += passes
+            candidate.training += work.of_setup(len(result.circuit.nodes)) + passes
+            stopped = result.stopped if result.stopped in ("interrupted", "time budget") else stopped
+            if stopped:
+                break
+        candidate.epochs += done
+        if len(results) == len(self.splits):
+            self._keep(candidate, planned, results)
+        if stopped:
+            # What it learnt is kept; the search is to end, too.
+            raise KeyboardInterrupt if stopped == "interrupted" else OutOfTime
+
+    def _run(self, candidate: Candidate, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
+        watch = self.watch
+        options: dict[str, Any] = {"valid": split.valid, "early_stopping": patience}
+        if watch is not None:
+            options["callbacks"] = [lambda row, _: watch(candidate, row)]
+        if self.deadline < np.inf:
+            options["time_budget"] = max(self.deadline - clock.now(), 1e-3)
+        return run(circuit, split.train, self, planned, **options)
+
+    def _keep(self, candidate: Candidate, planned: Round, results: Sequence[Fit]) -> None:
+        """Take over the parts that got better, if the candidate has on average."""
+        parts = [
+            Part(lambda result=result: result.best_circuit, result.best_nll)  # type: ignore[misc]
+            if result.best_nll < part.valid_nll else part
+            for part, result in zip(candidate.parts, results, strict=True)
+        ]  # fmt: skip
+        nll = self._mean(parts)
+        candidate.exhausted = not nll < candidate.valid_nll
+        if candidate.exhausted:
+            return
+        epochs = [
+            result.best_epoch if new is not old else 0 for new, old, result in zip(parts, candidate.parts, results, strict=True)
+        ]
+        candidate.parts, candidate.valid_nll = parts, nll
+        candidate.rounds.append(planned.cut(max(1, round(median(epochs)))))
+
+    def _mean(self, parts: Sequence[Part]) -> float:
+        weights = [len(split.valid) for split in self.splits]
+        return float(np.average([part.valid_nll for part in parts], weights=weights))
+
+    def _check_time(self) -> None:
+        if clock.now() > self.deadline:
+            raise OutOfTime
+
+
+def run(circuit: Circuit, rows: Array, task: Task, planned: Round, **options: Any) -> Fit:
+    """One round of EM from `circuit`, in float32; where flows underflow there and leave no weights, in float64."""
+    if planned.floor is not None:
+        circuit = with_floor(circuit, planned.floor, task.varies)
+    for dtype in ("float32", "float64"):
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+                # A candidate that goes astray is not chosen, and that is all there is to say of it.
+                warnings.simplefilter("ignore", LearningWarning)
+                return fit(
+                    circuit, rows, epochs=planned.epochs, batch_size=min(planned.batch_size, len(rows)),
+                    step_size=linear(planned.first, planned.last),
+                    regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], seed=planned.seed, missing=task.missing,
+                    n_threads=task.n_threads, dtype=dtype, progress=False, **options,
+                )  # fmt: skip
+        except ParameterError:
+            if dtype == "float64":
+                raise
+    raise AssertionError
+
+
+def replay(candidate: Candidate, rows: Array, task: Task) -> Circuit:
+    """The candidate built from these rows, and trained as it was, without validation."""
+    circuit = _build(candidate.plan, candidate.copy, candidate.whole, rows, task)
+    for planned in candidate.rounds:
+        circuit = run(circuit, rows, task, planned).circuit
+    return circuit
+
+
+def _build(plan: Plan, copy: int, whole: int, rows: Array, task: Task) -> Circuit:
+    """The start of a trained plan; that of a copy from a sample of the rows, which makes its trees other ones."""
+    seed, n = task.seed + copy, len(rows)
+    sample = rows
+    if copy:
+        drawn = np.random.default_rng([seed, copy]).integers(0, n, n)
+        sample = rows[np.concatenate([*[np.arange(n)] * whole, drawn])]
+        if np.isnan(sample).all(axis=0).any():
+            sample = rows
+    return plan.build(sample, task.families, seed)
+
+
+def batch_size(n_rows: int, number: int) -> int:
+    """A twentieth of the rows, from 100 to 500; twice as many in every later round. Smaller ones are too noisy to learn from."""
+    return int(min(np.clip(n_rows / 20, 100, 500) * 2 ** min(number, 3), n_rows))
+
+
+def _inputs(regularizer: Sequence[Any]) -> tuple[Laplace, ...]:
+    """A little smoothing of inputs, unless the regulariser brings its own: no value may end with probability 0."""
+    smoothed = any(isinstance(part, Laplace) and part.of_inputs > 0 for part in regularizer)
+    return () if smoothed else (Laplace(INPUT_PSEUDOCOUNT, on="inputs"),)

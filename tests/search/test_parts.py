@@ -1,0 +1,197 @@
+"""The parts of the search: units, starting points, floors, judges, plans."""
+
+import numpy as np
+import pytest
+
+import flatpc as fp
+from flatpc.errors import DataError, OptionError
+from flatpc.search.clusters import start_at_clusters
+from flatpc.search.floors import varying, with_first_floor, with_floor
+from flatpc.search.judging import splits
+from flatpc.search.plans import FLOORS, Plan, Wishes, check_wishes, counted_plans, mixture_plans, trained_plans
+from flatpc.search.scaling import Scaling, in_users_units
+from flatpc.search.work import of_tree, read_effort
+
+
+def chain(n, seed=0):
+    return (np.cumsum(np.random.default_rng(seed).random((n, 5)) < 0.1, axis=1) % 2).astype(float)
+
+
+# ---- units -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_circuit_in_other_units_has_the_density_of_the_change_of_variables():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(50, 20, 40), rng.integers(0, 2, 40), rng.normal(-3, 0.01, 40)])
+    rows[::5, 0] = np.nan
+    scaling = Scaling.learn(rows, np.array([True, False, True]))
+    scaled = scaling.apply(rows)
+    np.testing.assert_allclose(np.nanmean(scaled[:, [0, 2]], axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(np.nanstd(scaled[:, [0, 2]], axis=0), 1, atol=1e-12)
+    np.testing.assert_array_equal(scaled[:, 1], rows[:, 1])
+    circuit = fp.structures.hclt(scaled, n_latents=3, family=["gaussian", "bernoulli", "gaussian"])
+    ours = in_users_units(circuit, scaling)
+    expected = circuit.log_prob(scaled, missing="marginalize") - scaling.log_volume(rows)
+    np.testing.assert_allclose(ours.log_prob(rows, missing="marginalize"), expected, atol=1e-9)
+
+
+def test_columns_that_never_change_keep_their_unit():
+    scaling = Scaling.learn(np.array([[0.1 + 0.2, 5.0], [0.3, 5.0]]), np.array([True, True]))
+    np.testing.assert_array_equal(scaling.scale, [1, 1])  # 0.1 + 0.2 differs from 0.3 by rounding only
+
+
+def test_numbers_whose_squares_overflow_are_refused():
+    with pytest.raises(DataError, match="'mass' has numbers around 3e\\+200"):
+        Scaling.learn(np.array([[1e200], [3e200]]), np.array([True]), ["mass"])
+
+
+# ---- starting points -------------------------------------------------------------------------------------------------
+
+
+def test_units_start_at_clusters_whatever_the_scale():
+    """Two kinds of rows with rates 3 and 2000, means -5 and 5: one unit starts near each, in all columns together."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 300)
+    rows = np.column_stack([rng.poisson(np.where(kind, 2000, 3)), rng.normal(np.where(kind, 5, -5)), kind]).astype(float)
+    families = [fp.Poisson(), fp.Gaussian(), fp.Bernoulli()]
+    mixture = fp.structures.rat_spn(3, depth=0, n_repetitions=1, n_inputs=2, family=families)
+    started = start_at_clusters(mixture, rows, seed=0, pseudocount=1.0)
+    by_variable = {node.variable: started.parameters[i] for i, node in enumerate(started.nodes) if isinstance(node, fp.Input)}
+    low, high = np.argsort(by_variable[0]["rate"])
+    assert by_variable[0]["rate"][low] < 300  # a twentieth of the other rows' weight
+    assert by_variable[0]["rate"][high] > 1800
+    assert by_variable[1]["mean"][low] < -4 < 4 < by_variable[1]["mean"][high]
+    assert by_variable[2]["p"][low] < 0.1 < 0.9 < by_variable[2]["p"][high]
+
+
+def test_more_units_than_different_rows_and_gaps():
+    rows = np.array([[0.0, 1.0], [1.0, np.nan], [0.0, 1.0], [1.0, 0.0]])
+    circuit = fp.structures.hclt(rows, n_latents=6)
+    started = start_at_clusters(circuit, rows, seed=0, pseudocount=0.3)
+    assert np.isfinite(started.log_prob(rows, missing="marginalize")).all()
+    # Units that share a cluster are told apart.
+    known = chain(20)
+    started = start_at_clusters(fp.structures.hclt(known, n_latents=12), known, seed=0, pseudocount=0.3)
+    units = np.stack([started.parameters[i]["p"] for i, node in enumerate(started.nodes) if isinstance(node, fp.Input)], axis=1)
+    assert len(np.unique(units.round(12), axis=0)) == 12 > len(np.unique(known, axis=0))
+
+
+# ---- judges ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(9, []), (50, [10] * 10), (100, [20] * 5), (2000, [400] * 5), (2001, [400])])
+def test_rows_judge_in_turn_and_every_row_once_in_each_turn(n, sizes):
+    rows = np.arange(2.0 * n).reshape(n, 2)
+    found = splits(rows, None, "auto", 0)
+    assert [len(split.valid) for split in found] == sizes
+    for split in found:
+        # Together they are all rows.
+        assert sorted([*split.train[:, 0], *split.valid[:, 0]]) == rows[:, 0].tolist()
+    if n == 50:
+        for turn in (found[:5], found[5:]):
+            assert sorted(np.concatenate([split.valid[:, 0] for split in turn])) == rows[:, 0].tolist()
+    if len(sizes) == 5:
+        assert sorted(np.concatenate([split.valid[:, 0] for split in found])) == rows[:, 0].tolist()
+
+
+def test_many_rows_have_5000_judges_at_most():
+    assert [len(split.valid) for split in splits(np.zeros((60_000, 1)), None, "holdout", 0)] == [5000]
+
+
+def test_a_group_is_on_one_side():
+    groups = np.repeat(np.arange(20), 10)
+    rows = np.stack([groups.astype(float), np.arange(200.0)], axis=1)
+    for judge, times in (("cv", 5), ("holdout", 1)):
+        found = splits(rows, None, judge, 0, groups)
+        assert len(found) == times
+        for split in found:
+            assert not set(split.train[:, 0]) & set(split.valid[:, 0])
+
+
+def test_a_column_that_only_judges_know_is_not_learnt_without():
+    rows = np.random.default_rng(0).random((50, 2))
+    rows[1:, 1] = np.nan
+    assert len(splits(rows, None, "cv", 0)) == 10 - 2  # the two folds that hold row 0 are left out
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"judge": "oracle"}, OptionError, "judge='oracle'"),
+        ({"judge": "valid"}, OptionError, "pass valid="),
+        ({"judge": "cv", "valid": np.zeros((3, 1))}, OptionError, "leave one out"),
+        ({"groups": [1, 2]}, DataError, "one label for each of the 30 rows"),
+    ],
+)
+def test_wrong_judges(options, error, match):
+    with pytest.raises(error, match=match):
+        splits(np.zeros((30, 1)), **{"valid": None, "judge": "auto", "seed": 0, **options})
+
+
+# ---- floors ----------------------------------------------------------------------------------------------------------
+
+
+def test_floors_are_in_units_of_the_columns_and_constant_columns_keep_theirs():
+    rows = np.array([[0.0, 3.0, 1.0], [2.0, 3.0, 0.0], [1.0, np.nan, 1.0]])
+    assert varying(rows) == [True, False, True]
+    families = with_first_floor([fp.Gaussian(), fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(0.5)], np.array([1, 1, 1, 2.0]))
+    assert families == [fp.Gaussian(FLOORS[0]), fp.Gaussian(FLOORS[0]), fp.Bernoulli(), fp.Gaussian(0.125)]
+    circuit = fp.structures.factorized(np.nan_to_num(rows), [fp.Gaussian(0.01), fp.Gaussian(0.01), fp.Bernoulli()])
+    lower = with_floor(circuit, 1e-3, [True, False, True])
+    assert [node.family for node in lower.nodes[:3]] == [fp.Gaussian(1e-3), fp.Gaussian(0.01), fp.Bernoulli()]
+    np.testing.assert_array_equal(lower.log_prob(np.ones((1, 3))), circuit.log_prob(np.ones((1, 3))))
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def names(plans):
+    return [plan.structure for plan in plans]
+
+
+def test_plans_suit_columns_and_rows():
+    bits, mixed, numbers = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()], [fp.Gaussian()] * 2
+    rows = {n: np.zeros((n, 3)) for n in (30, 100, 5000)}
+    assert set(names(counted_plans(bits, Wishes()))) == {"factorized", "chow_liu"}
+    assert set(names(counted_plans(mixed, Wishes()))) == {"factorized"}
+    assert len(mixture_plans(bits, rows[30], Wishes())) == 1
+    assert len(mixture_plans(bits, rows[5000], Wishes())) == 4
+    assert mixture_plans(mixed, rows[5000], Wishes()) == []
+    assert set(names(trained_plans(bits, rows[100], Wishes(), True))) == {"hclt"}
+    assert any(plan.regularizer for plan in trained_plans(bits, rows[100], Wishes(), True))
+    assert not any(plan.regularizer for plan in trained_plans(bits, rows[100], Wishes(), False))
+    assert set(names(trained_plans(mixed, rows[100], Wishes(), True))) == {"mixture", "hclt"}
+    assert set(names(trained_plans(numbers, rows[100], Wishes(), True))) == {"mixture", "hclt", "rat_spn"}
+    assert set(names(trained_plans([fp.Gaussian()], rows[100], Wishes(), True))) == {"mixture"}
+    assert trained_plans([fp.Bernoulli()], rows[100], Wishes(), True) == []
+
+
+def test_wishes_leave_plans_out():
+    bits, rows = [fp.Bernoulli()] * 3, np.zeros((200, 3))
+    for structure in ("factorized", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
+        wishes = Wishes(structure, 5)
+        plans = [*counted_plans(bits, wishes), *mixture_plans(bits, rows, wishes), *trained_plans(bits, rows, wishes, True)]
+        assert set(names(plans)) == {structure}
+        assert all(plan.n_latents == 5 for plan in plans if plan.trained)
+    for wishes in (Wishes("forest"), Wishes("chow_liu")):
+        with pytest.raises(OptionError, match=f"structure='{wishes.structure}'"):
+            check_wishes(wishes, [fp.Gaussian()] * 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(5, [2]), (60, [8]), (100, [8, 25]), (200, [8, 32]), (400, [8, 32, 100]), (9999, [8, 32, 128])]
+)
+def test_sizes_suit_the_rows(n, sizes):
+    """Never more than a quarter of them, and each at least twice the one before."""
+    plans = trained_plans([fp.Gaussian()] * 2, np.zeros((n, 2)), Wishes("mixture"), True)
+    assert [plan.n_latents for plan in plans] == sizes
+
+
+def test_work_is_a_number_that_no_clock_knows():
+    assert read_effort(7) == 7.0
+    for wrong in ("long", -1, True, None, float("nan"), float("inf"), [5]):
+        with pytest.raises(OptionError, match="effort="):
+            read_effort(wrong)
+    assert of_tree(100, 20) < of_tree(200, 20) < of_tree(200, 40)
+    tree, mixture = Plan("hclt", {"n_latents": 4}, trained=True), Plan("tree_mixture", {"n_trees": 5, "smoothing": 1.0})
+    assert mixture.work(100, 20) > 5 * tree.work(100, 20)
