@@ -122,6 +122,9 @@ class Loop:
                 if any(answers):
                     self.state.stopped = "callback"
                 self._save()
+            if interrupt.asked and not self.state.stopped:
+                # After the last step; whoever called is to stop all the same.
+                self.state.stopped = "interrupted"
             self._check()
         if not self.state.stopped and self.state.epoch >= self.plan.epochs:
             self.state.stopped = "epochs"

@@ -81,7 +81,11 @@ def _labels(groups: Any, n_rows: int) -> Ints:
     """Groups as numbers 0, 1, 2, ...; every row is one of its own where there are none."""
     if groups is None:
         return np.arange(n_rows)
-    given = np.asarray(groups)
+    try:
+        given = np.asarray(groups)
+        labels = np.unique(given, return_inverse=True)[1]
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError("groups holds labels that can't be compared; give one number or one text for each row.") from None
     if given.shape != (n_rows,):
         raise DataError(f"groups has the shape {given.shape}; it holds one label for each of the {n_rows} rows.")
-    return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    return labels.astype(np.int64)
