@@ -15,8 +15,8 @@ Metrics = dict[str, float]
 REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2}
 """By experiment and method; no method stands for all others of an experiment.
 
-Raise one where a change of the code changes its numbers beyond what `flatpc reproduce NAME --verify` allows; its runs are then done
-again.
+Raise one where a change of the code changes its numbers beyond what `flatpc reproduce NAME --verify` allows; its runs are then
+done again.
 """
 
 

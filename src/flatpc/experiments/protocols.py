@@ -128,7 +128,7 @@ DIFFERENCES = {
         ),
     ),
 }  # fmt: skip
-"""By table. What the text doesn't say is done as in the authors' code, or, for values never seen, so that test NLLs are finite."""
+"""By table. What the text doesn't say is done as in the authors' code, or, for unseen values, so that test NLLs are finite."""
 
 
 def check_name(name: str) -> str:

@@ -15,6 +15,7 @@ from flatpc.experiments import simple_densities
 from flatpc.experiments.cells import Cell, Metrics
 from flatpc.experiments.protocols import Einsum, Hclt
 from flatpc.families.gaussian import Gaussian
+from flatpc.search.choosing import choose
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -25,8 +26,8 @@ SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
 
 
-EPOCHS_OF_DEFAULT = 400
-"""Of `fp.learning.choose` on the manifolds, over all that it tries."""
+EFFORT_OF_DEFAULT = 10.0
+"""Of `fp.choose` on the manifolds, in seconds of work."""
 
 
 def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
@@ -45,8 +46,14 @@ def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
     if cell.method in simple_densities.NAMES:
         return simple_densities.simple_density(cell.method, data, cell.trial)
     if cell.method == "default":
-        chosen = learning.choose(
-            data.train, data.valid, family="gaussian", seed=cell.trial, n_threads=1, budget=EPOCHS_OF_DEFAULT, progress=False
+        chosen = choose(
+            data.train,
+            valid=data.valid,
+            family="gaussian",
+            effort=EFFORT_OF_DEFAULT,
+            seed=cell.trial,
+            n_threads=1,
+            progress=False,
         )
         return _nlls(chosen.circuit, data)
     result = learning.fit(
@@ -82,8 +89,8 @@ def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
 def _share(n_rows: int, settings: Hclt) -> float:
     """By what μ is multiplied.
 
-    The authors' code measures sharpness after every epoch and leaves behind twice the flows of the last batch it saw, a random one,
-    to which those of the next epoch are added. An M-step depends on flows and μ in proportion, so that μ counts for less.
+    The authors' code measures sharpness after every epoch and leaves behind twice the flows of the last batch it saw, a random
+    one, to which those of the next epoch are added. An M-step depends on flows and μ in proportion, so that μ counts for less.
     """
     if settings.leftover is None:
         return 1.0

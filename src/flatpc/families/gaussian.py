@@ -19,7 +19,7 @@ from flatpc.families.base import Array, Family, Parameters, Statistics, masked, 
 class Gaussian(Family):
     """Normal density. Parameters: `mean [K]`, `variance [K]`; learning keeps every variance at `min_variance` or more.
 
-    With `max_variance` variances are bounded above too, and random ones are drawn wide, as in Einsum Networks: with r from N(0, 1),
+    With `max_variance` variances are bounded above too, and random ones are drawn wide, as in Einsum Networks: r from N(0, 1),
     `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit less than inputs
     that start with variance 1.
 

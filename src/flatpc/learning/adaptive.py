@@ -1,4 +1,4 @@
-"""μ of gradient learning that is set anew after every epoch: so that penalty and likelihood pull equally hard, harder the more the
+"""μ of gradient learning, set anew after every epoch: penalty and likelihood pull equally hard, the penalty harder the more the
 model overfits.
 
 `Overfitting` is the rule of the paper's text, `Released` that of its authors' code.

@@ -1,6 +1,6 @@
 """Adam and SGD on one flat vector, in place.
 
-Parameters are few and steps many: NumPy takes a third of the time of an optimiser that is made for many tensors on many devices, and
+Parameters are few and steps many: NumPy takes a third of the time of an optimiser made for many tensors on many devices, and
 never waits for a pool of threads.
 """
 
