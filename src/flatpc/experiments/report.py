@@ -358,8 +358,8 @@ _LEAD = (
     "the plain one, red a loss."
 )
 _NEVER_LOSE = (
-    "Our default, `fp.choose` (version 0.1.0's) with 60 seconds for each cell, against the factorised model, the Chow-Liu tree and the "
-    "paper's two models: a cell is won if its mean test NLL is at most the best of theirs, or within one standard error of it. "
+    "Our default, `fp.choose` as of version 0.1.0 with 60 seconds for each cell, against the factorised model, the Chow-Liu "
+    "tree and the paper's two models: a cell is won if its mean test NLL is at most the best of theirs, or within one standard error of it. "
     "Beside them the rivals, each alone: the same hidden tree with each regulariser, as strong as validation likes best."
 )
 _RIVALS = (
