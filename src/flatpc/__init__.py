@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flatpc import queries as queries
     from flatpc import search as search
     from flatpc import structures as structures
+    from flatpc import testing as testing
     from flatpc.circuit.circuit import Circuit as Circuit
     from flatpc.circuit.files import load as load
     from flatpc.circuit.nodes import Input as Input
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from flatpc.circuit.nodes import Node as Node
     from flatpc.circuit.nodes import Product as Product
     from flatpc.circuit.nodes import Sum as Sum
+    from flatpc.errors import FamilyError as FamilyError
     from flatpc.errors import FlatpcError as FlatpcError
+    from flatpc.errors import ParameterError as ParameterError
     from flatpc.estimator import CircuitDensity as CircuitDensity
     from flatpc.families.base import Family as Family
     from flatpc.families.bernoulli import Bernoulli as Bernoulli
@@ -37,11 +40,11 @@ __version__ = "0.1.0"
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
 _HOMES = {
-    "flatpc": ("curvature", "data", "families", "learning", "queries", "search", "structures"),
+    "flatpc": ("curvature", "data", "families", "learning", "queries", "search", "structures", "testing"),
     "flatpc.circuit.circuit": ("Circuit",),
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
-    "flatpc.errors": ("FlatpcError",),
+    "flatpc.errors": ("FamilyError", "FlatpcError", "ParameterError"),
     "flatpc.estimator": ("CircuitDensity",),
     "flatpc.families": ("Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family"),
     "flatpc.learning": ("Sharpness", "fit"),

@@ -59,3 +59,7 @@ class OptionError(FlatpcError):
 
 class WriteError(FlatpcError, OSError):
     """A file that can't be written: no such folder, no permission, no room."""
+
+
+class FamilyError(FlatpcError):
+    """A family was asked for something that it doesn't define, or answered with something that can't be."""

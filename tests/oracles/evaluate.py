@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import binom, norm, poisson
+from scipy.stats import binom, expon, norm, poisson
 
 import flatpc as fp
 
@@ -56,6 +56,11 @@ def _log_density(family, parameters, x):
         value = norm.logpdf(x, parameters["mean"], np.sqrt(parameters["variance"]))
     elif isinstance(family, fp.Binomial):
         value = binom.logpmf(x, family.n, parameters["p"])
-    else:
+    elif isinstance(family, fp.Poisson):
         value = poisson.logpmf(x, parameters["rate"])
+    elif type(family).__name__ == "Exponential":
+        value = expon.logpdf(x, scale=1 / parameters["rate"])
+    else:
+        q, n = parameters["q"], family.n_categories  # geometric over 0, ..., n-1
+        value = x * np.log(q) + np.log((1 - q) / (1 - q**n))
     return np.where(seen[:, None], value, 0.0)

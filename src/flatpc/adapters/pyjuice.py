@@ -168,16 +168,16 @@ def _family(ns: Any, n_values: int) -> Family:
 
 
 def _input_parameters(ns: Any, family: Family) -> dict[str, Array]:
-    if isinstance(family, Indicator):
+    if not family.learnable:
         lit = getattr(ns.dist, "lit", None)
         return {"value": np.arange(ns.num_nodes, dtype=np.float64) if lit is None else np.full(ns.num_nodes, float(lit))}
     held = ns.get_source_ns().get_params()
     if held is None:
         raise _without_parameters("input")
     values = _numpy(held).astype(np.float64).reshape(ns.num_nodes, -1)
-    if isinstance(family, Gaussian):
+    if not family.discrete:
         return {"mean": values[:, 0].copy(), "variance": values[:, 1] ** 2}
-    if isinstance(family, Bernoulli):
+    if family.n_categories == 2 and values.shape[1] == 1:
         return {"p": values[:, 0].copy()}
     return {"p": values / values.sum(axis=1, keepdims=True)}
 

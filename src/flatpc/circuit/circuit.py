@@ -25,8 +25,7 @@ from flatpc.circuit.scopes import (
 )
 from flatpc.errors import ParameterError, StructureError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Family
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.initialize import SCHEMES, k_means, random_simplex
+from flatpc.families.initialize import SCHEMES, random_simplex
 
 if TYPE_CHECKING:
     from flatpc.engine.contract import Flows
@@ -162,11 +161,16 @@ class Circuit:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The family of each variable (of its first input)."""
-        found: dict[int, Family] = {}
+        return tuple(kinds[0] for kinds in self.families_of_variables)
+
+    @cached_property
+    def families_of_variables(self) -> tuple[tuple[Family, ...], ...]:
+        """All families of each variable's inputs, in the order in which they first occur."""
+        found: dict[int, list[Family]] = {v: [] for v in range(self.n_variables)}
         for node in self.nodes:
-            if isinstance(node, Input):
-                found.setdefault(node.variable, node.family)
-        return tuple(found[v] for v in range(self.n_variables))
+            if isinstance(node, Input) and node.family not in found[node.variable]:
+                found[node.variable].append(node.family)
+        return tuple(tuple(kinds) for kinds in found.values())
 
     @cached_property
     def n_parameters(self) -> int:
@@ -251,7 +255,8 @@ class Circuit:
     def randomize(self, seed: int = 0, scheme: str = "exponential", X: Any = None) -> Circuit:
         """Random parameters by seed.
 
-        `scheme` is one of `initialize.SCHEMES`. With rows `X`, means and variances of Gaussian inputs come from k-means.
+        `scheme` is one of `initialize.SCHEMES`. With rows `X`, families that can start from data do: means and variances of
+        Gaussian inputs come from k-means.
         """
         rng, scheme = np.random.default_rng(seed_number(seed)), choice("scheme", scheme, SCHEMES)
         rows = None
@@ -275,11 +280,10 @@ class Circuit:
             if isinstance(node, Product) or self.owners[i] != i:
                 continue
             if isinstance(node, Input):
-                drawn = node.family.initialize(node.width, rng, scheme)
-                if isinstance(node.family, Gaussian) and rows is not None:
-                    mean, variance = k_means(rows[:, node.variable], node.width, rng)
-                    drawn = {"mean": mean, "variance": node.family.within(variance)}
-                out[i] = drawn
+                if rows is None:
+                    out[i] = node.family.initialize(node.width, rng, scheme)
+                else:
+                    out[i] = node.family.initialize_from(rows[:, node.variable], node.width, rng, scheme)
             else:
                 mask = node.mask if isinstance(node, Sum) else None
                 out[i] = random_simplex(self.weight_shape(i), rng, scheme, mask)

@@ -21,7 +21,6 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields
 from reprlib import repr as show
 from typing import Any
 
@@ -36,14 +35,13 @@ from flatpc._writing import replace_file
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.limits import check_bytes, check_memory
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
-from flatpc.errors import FileFormatError, FlatpcError
+from flatpc.errors import FileFormatError, FlatpcError, OptionError
+from flatpc.families import registry
 from flatpc.families.base import Family
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.registry import FAMILIES, family, family_name
 
 FORMAT = "flatpc circuit"
 VERSIONS = (1, 2)
-"""Version 2 has `max_variance` of a Gaussian. A file names the first version that has all it needs, so that older releases read
+"""Version 2 has `max_variance` of a Gaussian, and families of the user's own. A file names the first version that has all it needs, so that older releases read
 what they can."""
 # Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
 LARGEST = 1 << 24
@@ -110,7 +108,7 @@ def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
                 arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
     _check_sizes(circuit)
     nodes = [_node_to_json(node) for node in circuit.nodes]
-    version = 2 if any(_is_bounded(node) for node in circuit.nodes) else 1
+    version = 1 if all(_is_first(node) for node in nodes) else 2
     description: dict[str, Any] = {"format": FORMAT, "version": version, "sha256": _ZEROS, "nodes": nodes}
     if extra:
         description["extra"] = dict(extra)
@@ -226,35 +224,30 @@ def _node_from_json(i: int, given: object, arrays: dict[str, NDArray[Any]]) -> N
 
 
 def _family_to_json(of: Family) -> dict[str, Any]:
-    name = family_name(of)
-    if FAMILIES.get(name) is not type(of):
-        raise _Refused(f"the family {of} is not one of {', '.join(sorted(FAMILIES))}, which files can hold.")
-    options = {field.name: getattr(of, field.name) for field in fields(of)}
-    # NumPy's numbers are not JSON.
-    return {"name": name} | {
-        key: value.item() if isinstance(value, np.generic) else value for key, value in options.items() if value is not None
-    }
+    try:
+        return registry.to_json(of)
+    except OptionError as error:
+        raise _Refused(str(error)) from None
 
 
-def _is_bounded(node: Node) -> bool:
-    return isinstance(node, Input) and isinstance(node.family, Gaussian) and node.family.max_variance is not None
+_FIRST = {
+    "bernoulli": set(), "binomial": {"n"}, "categorical": {"n"}, "gaussian": {"min_variance"}, "indicator": {"n"},
+    "poisson": {"min_rate"},
+}  # fmt: skip
+"""Families of version 1, and their options."""
+
+
+def _is_first(node: Mapping[str, Any]) -> bool:
+    """Whether version 1 has the node's family."""
+    family = node.get("family", {"name": "bernoulli"})
+    return set(family) == {"name"} | _FIRST.get(family["name"], {""})
 
 
 def _family_from_json(given: object, where: str) -> Family:
-    options = dict(_mapping(given, f"{where}: family"))
-    name = options.pop("name", None)
-    if not isinstance(name, str) or name not in FAMILIES:
-        raise _Refused(f"{where}: unknown family {show(name)}; families are {', '.join(sorted(FAMILIES))}.")
-    known = {field.name: field.default for field in fields(FAMILIES[name])}
-    optional = {key for key, default in known.items() if default is None}
-    _keys(options, set(known) - optional, f"{where}: family {name}", optional)
-    for key, value in options.items():
-        default = known[key]
-        if isinstance(default, int):
-            _int(options, key, where)
-        elif type(value) not in (int, float):
-            raise _Refused(f"{where}: {key} is {show(value)}, not a number.")
-    return family(name, **options)
+    try:
+        return registry.from_json(_mapping(given, f"{where}: family"))
+    except OptionError as error:
+        raise _Refused(f"{where}: {error}") from None
 
 
 def _build(nodes: Sequence[Node], arrays: dict[str, NDArray[Any]]) -> Circuit:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.scopes import variables_in
-from flatpc.families.finite import Finite
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -92,7 +91,7 @@ class _Supports:
         nodes, widths = self.circuit.nodes, self.circuit.widths
         node = nodes[i]
         if isinstance(node, Input):
-            if not isinstance(node.family, Finite):
+            if not node.family.is_table:
                 return {}
             if node.width * (node.family.n_categories or 0) > _LARGEST_TABLE:
                 return {}

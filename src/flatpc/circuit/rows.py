@@ -33,8 +33,12 @@ def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:
         raise MissingValueError(
             f"{names[column]} is NaN in row {row}. Pass missing='marginalize' to integrate missing values out, or fill them in."
         )
-    for v, family in enumerate(circuit.families):
-        family.check(rows[:, v], names[v])
+    for v, kinds in enumerate(circuit.families_of_variables):
+        x = rows[:, v]
+        if len(kinds) > 1:  # what one of them allows is possible
+            outside = np.logical_and.reduce([family.outside(x) for family in kinds])
+            x = np.where(outside, x, np.nan)
+        kinds[0].check(x, names[v])
     return rows
 
 

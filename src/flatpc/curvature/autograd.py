@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.nodes import Input
+from flatpc.circuit.nodes import Input, Node
 from flatpc.curvature.layout import Layout, table_of
 from flatpc.engine.torch_circuit import TorchCircuit
-from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Autograd:
 
     def __init__(self, layout: Layout, device: torch.device | str = "cpu") -> None:
         self.layout = layout
-        self.net = TorchCircuit(_bernoulli_as_categorical(layout.circuit), torch.float64, device)
+        self.net = TorchCircuit(_tables_as_categorical(layout.circuit), torch.float64, device)
         self._exists = torch.tensor(layout.exists, device=self.net.device)
 
     def _leaves(self) -> dict[int, Tensor]:
@@ -83,14 +82,15 @@ class Autograd:
         return _numpy(out)
 
 
-def _bernoulli_as_categorical(circuit: Circuit) -> Circuit:
-    """The same distribution with every Bernoulli written as a categorical of two values."""
-    nodes, parameters = [], {}
-    for i, node in enumerate(circuit.nodes):
-        bernoulli = isinstance(node, Input) and isinstance(node.family, Bernoulli)
-        nodes.append(Input(node.variable, Categorical(2), node.width, node.tie) if bernoulli else node)  # type: ignore[union-attr]
-        if i in circuit.parameters and circuit.owners[i] == i:
-            parameters[i] = {"p": table_of(circuit, i, circuit.parameters[i])} if bernoulli else circuit.parameters[i]
+def _tables_as_categorical(circuit: Circuit) -> Circuit:
+    """The same distribution with every free table, such as a Bernoulli's, written as a categorical."""
+    nodes: list[Node] = list(circuit.nodes)
+    parameters: dict[int, Any] = {i: p for i, p in circuit.parameters.items() if circuit.owners[i] == i}
+    for i, node in enumerate(nodes):
+        if isinstance(node, Input) and node.family.is_free_table:
+            nodes[i] = Input(node.variable, Categorical(node.family.n_categories or 0), node.width, node.tie)
+            if i in parameters:
+                parameters[i] = {"p": table_of(circuit, i, circuit.parameters[i])}
     return Circuit(nodes, parameters)
 
 

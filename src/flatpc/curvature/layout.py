@@ -22,8 +22,6 @@ from flatpc._options import choice
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.wide import Wide
 from flatpc.errors import TiedParametersError
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -51,8 +49,8 @@ class Layout:
                 continue
             if isinstance(node, Sum | Mixture):
                 out[i] = c.weight_shape(i)
-            elif self.include_inputs and isinstance(node, Input) and isinstance(node.family, Bernoulli | Categorical):
-                out[i] = node.width, node.family.n_categories
+            elif self.include_inputs and isinstance(node, Input) and node.family.is_free_table:
+                out[i] = node.width, node.family.n_categories or 0
         return out
 
     @cached_property
@@ -152,7 +150,6 @@ def table_of(circuit: Circuit, i: int, parameters: Any) -> Array:
     node = circuit.nodes[i]
     if isinstance(node, Input):
         assert isinstance(parameters, dict)
-        assert isinstance(node.family, Bernoulli | Categorical)
         return node.family.table(parameters)
     assert isinstance(parameters, np.ndarray)
     return parameters
@@ -164,7 +161,7 @@ def parameters_of(circuit: Circuit, arrays: Mapping[int, Array]) -> dict[int, An
     for i, array in arrays.items():
         node = circuit.nodes[i]
         if isinstance(node, Input):
-            out[i] = {"p": array[:, 1] if isinstance(node.family, Bernoulli) else array}
+            out[i] = node.family.from_table(array)
         else:
             out[i] = array
     return out

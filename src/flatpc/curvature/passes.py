@@ -300,6 +300,8 @@ class Passes:
             passes.row_statistics, e.n_threads,
             self.program.structure, block.plan.batch, self.program.owners, e.inputs, e._values, adjoints, block.count, to,
         )  # fmt: skip
+        for each in e.general:
+            each.add_row_statistics(block.plan, e.inputs, e._values, adjoints, block.count, to)
 
 
 def _grown(buffer: Any, size: int) -> Any:

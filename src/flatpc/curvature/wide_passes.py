@@ -17,6 +17,7 @@ from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.wide import Wide, concatenate, stack, zeros
+from flatpc.families import asking
 
 if TYPE_CHECKING:
     from flatpc.families.base import Statistics
@@ -176,7 +177,7 @@ class WidePasses:
         assert isinstance(node, Input)
         x = X[:, node.variable]
         if owner not in self._weights:
-            value = Wide.exp(np.asarray(node.family.log_density(self._parameters[owner], x)))
+            value = Wide.exp(asking.log_density(node.family, self._parameters[owner], x))
             return Dual(value, zeros((len(direction.mantissa), *value.shape)))
         seen = ~np.isnan(x)
         column, at = np.where(seen, x, 0.0).astype(np.int64), np.arange(len(x))
@@ -271,7 +272,7 @@ class WidePasses:
     def _add_statistics(self, to: dict[int, Statistics], i: int, X: Array, change: Array) -> None:
         node, owner = self.circuit.nodes[i], self.circuit.owners[i]
         assert isinstance(node, Input)
-        found = node.family.statistics(self._parameters[owner], X[:, node.variable], change)
+        found = asking.statistics(node.family, self._parameters[owner], X[:, node.variable], change)
         to[owner] = {name: to[owner][name] + array for name, array in found.items()} if owner in to else found
 
 

@@ -25,6 +25,7 @@ from flatpc.engine._kernels.threads import run, run_tickets
 from flatpc.engine._kernels.update import Rule
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.evidence import Evidence, Plan
+from flatpc.engine.general_inputs import general_inputs
 from flatpc.engine.program import compile_circuit
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Evaluator:
         self.n_threads = thread_count(n_threads) or numba.get_num_threads()
         self.weights = packing.pack_weights(circuit, self.program, dtype)
         self.inputs = packing.pack_inputs(circuit, self.program)
+        self.general = general_inputs(circuit, self.program)
+        """Inputs that their families evaluate."""
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
         self._most_rows = items.most_rows(self._steps)
@@ -150,6 +153,8 @@ class Evaluator:
         self._values = _grown(self._values, plan.n_values)
         self._scales, self._losses = _grown(self._scales, plan.n_rows), _grown(self._losses, plan.n_rows)
         self._scales[0] = 0.0  # the scale of all that is not rescaled: `items.scale_of`
+        for each in self.general:
+            each.put_values(plan, self.inputs, self._values, self._scales, self._losses)
         rows_of = plan.batch.at[:, columns.ROWS]
         self.work.count(rows_of, self._cost)
         n_threads, (order, _) = self._team(rows_of)
@@ -171,6 +176,9 @@ class Evaluator:
         at = plan.batch.at
         at[:, columns.ADJOINT], at[:, columns.ADJOINT_ROWS] = at[:, columns.VALUE], at[:, columns.ROWS]
         self._backward(plan, plan.n_values, root_flow, True, mode, gradient, statistics, rule)
+        if mode != ADJOINTS:
+            for each in self.general:
+                each.add_statistics(plan, self.inputs, self._adjoints, statistics)
 
     def down_per_row(self, plan: Plan, root_flow: Array) -> None:
         """Adjoints row by row; `root_flow` has one entry per row."""
@@ -234,6 +242,9 @@ class Evaluator:
     def _log_domain(self, X: Array, *, adjoints: bool) -> tuple[Array, Array]:
         """`[rows, units]`: logarithms of the values, and if wanted of the adjoints, of every step's units."""
         values = np.empty((len(X), int(self._unit_ptr[-1])))
+        for each in self.general:
+            start = self._unit_ptr[each.step]
+            values[:, start : start + each.width] = each.logs_of_rows(self.inputs, X[:, each.variable])
         down = np.empty(values.shape if adjoints else (0, 0))
         structure = self.program.structure
         run(
@@ -279,6 +290,10 @@ class Evaluator:
                 log_domain.add_flows_of_row(
                     self.program.structure, self.inputs, x, self._unit_ptr, values[0], down[0], weights[r], gradient, statistics
                 )
+                for each in self.general:
+                    units = slice(self._unit_ptr[each.step], self._unit_ptr[each.step] + each.width)
+                    flow = weights[r] * np.exp(values[:, units] + down[:, units])
+                    each.add(self.inputs, x[each.variable : each.variable + 1], flow, statistics)
         return log_prob
 
     def em_step(self, evidence: Evidence, rows: Ints, rule: Rule, row_weights: Array | None = None) -> tuple[float, Array]:

@@ -13,12 +13,8 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.engine.program import Program
-from flatpc.families.base import Family, Statistics
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
-from flatpc.families.finite import Finite
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.indicator import Indicator
+from flatpc.families import packing
+from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -94,11 +90,7 @@ def pack_inputs(circuit: Circuit, program: Program) -> Array:
         assert isinstance(node, Input)
         assert isinstance(parameters, dict)
         block = out[offset : offset + shape[0] * shape[1]].reshape(shape)
-        if isinstance(node.family, Finite):
-            block[:, : node.width] = node.family.table(parameters).T
-        else:
-            for row, name in enumerate(node.family.names):
-                block[row, : node.width] = parameters[name]
+        packing.write(node.family, parameters, block[:, : node.width])
     return out
 
 
@@ -108,14 +100,7 @@ def unpack_inputs(circuit: Circuit, program: Program, flat: Array) -> dict[int, 
     for i, block, node in _input_blocks(circuit, program, flat):
         parameters = circuit.parameters[i]
         assert isinstance(parameters, dict)
-        if isinstance(node.family, Bernoulli):
-            out[i] = {"p": block[1].copy()}
-        elif isinstance(node.family, Categorical):
-            out[i] = {"p": block.T.copy()}
-        elif isinstance(node.family, Indicator):
-            out[i] = dict(parameters)
-        else:
-            out[i] = {name: block[row].copy() for row, name in enumerate(node.family.names)}
+        out[i] = packing.unpack(node.family, block) if node.family.learnable else dict(parameters)
     return out
 
 
@@ -123,15 +108,8 @@ def unpack_statistics(circuit: Circuit, program: Program, flat: Array) -> dict[i
     """Owning Input -> its family's sufficient statistics."""
     out: dict[int, Statistics] = {}
     for i, block, node in _input_blocks(circuit, program, flat):
-        if isinstance(node.family, Finite):
-            out[i] = {"counts": block.T.copy()}
-        else:
-            out[i] = {name: block[row].copy() for row, name in enumerate(_statistics_of(node.family))}
+        out[i] = packing.unpack_statistics(node.family, block)
     return out
-
-
-def _statistics_of(family: Family) -> tuple[str, ...]:
-    return ("count", "deviation", "squares") if isinstance(family, Gaussian) else ("count", "sum")
 
 
 def _input_blocks(circuit: Circuit, program: Program, flat: Mapping[int, Any] | Array) -> Any:

@@ -25,6 +25,7 @@ from flatpc.engine._kernels.columns import (
     DENSE_SUM,
     FORMULA_INPUT,
     GAUSSIAN,
+    GENERAL_INPUT,
     HADAMARD,
     JOIN,
     KRONECKER,
@@ -38,12 +39,8 @@ from flatpc.engine._kernels.columns import (
 from flatpc.engine._kernels.passes import Owners
 from flatpc.engine._kernels.simd import LANES
 from flatpc.errors import StructureError
+from flatpc.families import packing
 from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.binomial import Binomial
-from flatpc.families.categorical import Categorical
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.indicator import Indicator
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -79,8 +76,8 @@ class Program:
     weight_blocks: Blocks
     """Owning node -> (offset, shape in memory) of its weights: `[width, stride of the child]`, a MIXTURE's transposed."""
     input_blocks: Blocks
-    """Owning Input -> (offset, shape in memory) of its table `[categories, stride]` or parameters `[3, stride]`;
-    statistics have the same layout."""
+    """Owning Input -> (offset, shape in memory `[rows, stride]`) of its table and parameters, as `families.packing` lays them
+    out; statistics have the same layout."""
     n_weights: int
     n_inputs: int
 
@@ -108,10 +105,14 @@ def compile_circuit(circuit: Circuit) -> Program:
     return cached
 
 
-def _formula(family: Family) -> int:
-    if isinstance(family, Gaussian):
-        return GAUSSIAN
-    return BINOMIAL if isinstance(family, Binomial) else POISSON
+_FORMULAS = {"gaussian": GAUSSIAN, "binomial": BINOMIAL, "poisson": POISSON}
+
+
+def _kind_of_input(family: Family) -> int:
+    """Looked up in a table, computed by a native formula, or asked of the family."""
+    if family.is_table:
+        return TABLE_INPUT
+    return FORMULA_INPUT if family.native_formula in _FORMULAS else GENERAL_INPUT
 
 
 class _Compiler:
@@ -154,8 +155,7 @@ class _Compiler:
         c = self.circuit
         node, width = c.nodes[i], c.widths[i]
         if isinstance(node, Input):
-            table = isinstance(node.family, Bernoulli | Categorical | Indicator)
-            return self._add(TABLE_INPUT if table else FORMULA_INPUT, width, (), self._single(node.variable), i)
+            return self._add(_kind_of_input(node.family), width, (), self._single(node.variable), i)
         children = tuple(int(step_of[child]) for child in node.children)
         if isinstance(node, Product):
             if node.kind == "hadamard" or len(children) == 1:
@@ -237,8 +237,7 @@ class _Compiler:
         for i, node in enumerate(self.circuit.nodes):
             if not isinstance(node, Input) or self.circuit.owners[i] != i:
                 continue
-            rows = node.family.n_categories if self.kind[int(step_of[i])] == TABLE_INPUT else 3
-            assert rows is not None
+            rows = packing.n_rows(node.family)
             blocks[i] = offset, (rows, padded(node.width))
             offset += rows * padded(node.width)
         return blocks, offset
@@ -269,10 +268,12 @@ class _Compiler:
             if not isinstance(node, Input):
                 steps[s, columns.WEIGHT] = weight_blocks[owners[i]][0]
                 continue
-            steps[s, columns.TABLE], (rows, _) = input_blocks[owners[i]]
+            steps[s, columns.TABLE] = input_blocks[owners[i]][0]
             steps[s, columns.VARIABLE] = node.variable
-            steps[s, columns.CATEGORIES] = node.family.n if isinstance(node.family, Binomial) else rows
-            steps[s, columns.FORMULA] = _formula(node.family)
+            table = self.kind[s] == TABLE_INPUT
+            steps[s, columns.CATEGORIES] = (node.family.n_categories or 0) if table else node.family.trials
+            if self.kind[s] == FORMULA_INPUT:
+                steps[s, columns.FORMULA] = _FORMULAS[node.family.native_formula or ""]
         for i in weight_blocks:
             for s in users[i]:
                 steps[s, columns.ALONE] = self.kind[s] == DENSE_SUM and len(users[i]) == 1

@@ -2,81 +2,108 @@
 
 A density is `mantissa · exp(scale)` with the scale detached: the mantissa is 1 (0 where the density is 0), and its
 derivatives are exact, also at a probability of 0, where the logarithm has none. All of it is float64.
+
+A family that says nothing of torch is asked by NumPy: the numbers are the same, and derivatives in its parameters or values
+are refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.binomial import Binomial
-from flatpc.families.categorical import Categorical
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.indicator import Indicator
-from flatpc.families.poisson import Poisson
+from flatpc.errors import FamilyError
+from flatpc.families import asking
+from flatpc.families.base import Array, Family
 
 Split = tuple[Tensor, Tensor]
 _LARGEST = 300.0
 
 
-def has_table(family: Family) -> bool:
-    """Whether densities are best looked up: a table over the values is no larger than the parameters."""
-    return isinstance(family, Bernoulli | Categorical | Indicator)
-
-
 def table(family: Family, parameters: Mapping[str, Tensor]) -> Split:
     """`[n, V + 1, K]`: densities of the V values, and 1 for a missing one, from parameters `[n, K, ...]`."""
-    if isinstance(family, Bernoulli):
-        p = torch.stack([1 - parameters["p"], parameters["p"]], dim=1)
-    elif isinstance(family, Categorical):
-        p = parameters["p"].transpose(1, 2)
+    if family.follows("torch_table", "table"):
+        p = family.torch_table(parameters)
     else:
-        assert isinstance(family, Indicator)
-        values = torch.arange(family.n, device=parameters["value"].device)
-        p = (parameters["value"][:, None, :] == values[:, None]).double()
+        p = _asked(family, parameters, lambda own, _: family.table(own))
+    p = p.transpose(1, 2)
     p = torch.cat([p, torch.ones_like(p[:, :1])], dim=1)
     size = torch.where(p > 0, p, 1.0).detach()
     return p / size, size.log()
 
 
 def density(family: Family, parameters: Mapping[str, Tensor], x: Tensor) -> Split:
-    """`[n, B, K]`: densities of `x [n, B]`, NaN being 1, from parameters `[n, K]`."""
+    """`[n, B, K]`: densities of `x [n, B]`, NaN being 1, from parameters `[n, K, ...]`."""
     seen = ~x.isnan()[..., None]
-    x = torch.where(seen, x[..., None], 0.0)
-    p = {name: value[:, None, :] for name, value in parameters.items()}
-    if isinstance(family, Binomial):
-        mantissa, scale = _binomial(family.n, p["p"], x)
-        return torch.where(seen, mantissa, 1.0), torch.where(seen, scale, 0.0)
-    if isinstance(family, Gaussian):
-        z = (x - p["mean"]) ** 2 / p["variance"]
-        far = z.detach().isinf()
-        # The square of a huge deviation overflows: its density is 0, and its derivative must not be inf · 0.
-        z = torch.where(far, 0.0, torch.where(far, 0.0, x - p["mean"]) ** 2 / p["variance"])
-        log = torch.where(seen, -0.5 * (z + torch.log(2 * math.pi * p["variance"])), 0.0)
-        possible = ~(far & seen)
+    if family.follows("torch_log_density", "log_density"):
+        outside = _outside(family, x)[..., None]
+        # A missing value stands at one that is allowed, so that no family is asked about a value outside its support.
+        known = torch.where(seen & ~outside, x[..., None], _some_value(x, outside[..., 0]))
+        # A subclass that changes the logarithm alone is asked for that.
+        split = type(family).torch_density if family.follows("torch_density", "torch_log_density") else Family.torch_density
+        mantissa, scale = split(family, {name: p[:, None] for name, p in parameters.items()}, known)
+        mantissa = torch.where(outside, 0.0, mantissa)
+        if mantissa.shape != (*x.shape, next(iter(parameters.values())).shape[1]) or mantissa.isnan().any():
+            raise FamilyError(
+                f"{type(family).__name__}.torch_log_density gave NaN, or an array of shape {tuple(mantissa.shape)}."
+            )
     else:
-        assert isinstance(family, Poisson)
-        log = torch.where(seen, torch.xlogy(x, p["rate"]) - p["rate"] - torch.lgamma(x + 1), 0.0)
+        log = _asked(family, parameters, lambda own, values: _log_density(family, own, values), x)
         possible = log.detach().isfinite()
-        log = torch.where(possible, log, 0.0)
-    scale = log.detach()
-    return torch.where(possible, (log - scale).exp(), 0.0), torch.where(possible, scale, 0.0)
+        mantissa = torch.where(possible, (log - log.detach()).nan_to_num(0.0).exp(), 0.0)
+        scale = torch.where(possible, log.detach(), 0.0)
+    return torch.where(seen, mantissa, 1.0), torch.where(seen, scale, 0.0)
 
 
-def _binomial(n: int, p: Tensor, k: Tensor) -> Split:
-    q, rest = 1 - p, n - k
-    # Each power is written (p / a)^k · a^k with a = p detached; at p = 0 it is 0^k, whose derivative is right as it is.
-    a = torch.where(p > 0, p, 1.0).detach()
-    b = torch.where(q > 0, q, 1.0).detach()
-    up = torch.where(k > 0, p / a, 1.0) ** k
-    down = torch.where(rest > 0, q / b, 1.0) ** rest
-    choose = math.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(rest + 1)
-    return up * down, choose + k * a.log() + rest * b.log()
+def _outside(family: Family, x: Tensor) -> Tensor:
+    """`[n, B]`: values outside the support, which another input over the variable allows; native families have no such."""
+    if family.native_formula is not None:
+        return torch.zeros_like(x, dtype=torch.bool)
+    return torch.from_numpy(family.outside(x.detach().cpu().numpy())).to(x.device)
+
+
+def _some_value(x: Tensor, outside: Tensor) -> Tensor:
+    """`[n, 1, 1]`: for each node one of its values that is neither missing nor `outside`; 0 where there is none."""
+    fine = ~x.isnan() & ~outside
+    first = fine.double().argmax(dim=1, keepdim=True)
+    return torch.where(fine.any(1, keepdim=True), x.detach().gather(1, first), 0.0)[..., None]
+
+
+def _log_density(family: Family, parameters: dict[str, Array], x: Array) -> Array:
+    """`[B, K]`; each distinct value asked once."""
+    distinct, where = np.unique(x, return_inverse=True)
+    return asking.log_density(family, parameters, distinct)[where]
+
+
+def _asked(family: Family, parameters: Mapping[str, Tensor], ask: Callable[..., Array], x: Tensor | None = None) -> Tensor:
+    """What `ask(parameters, values)` says of each of n nodes, `[n, ...]`."""
+    asked: Tensor = _Asked.apply(family, ask, tuple(parameters), x, *parameters.values())  # type: ignore[no-untyped-call]
+    return asked
+
+
+class _Asked(torch.autograd.Function):
+    """Numbers that NumPy computes, which have no derivatives."""
+
+    @staticmethod
+    def forward(ctx: Any, family: Family, ask: Callable[..., Array], names: tuple[str, ...], x: Any, *values: Tensor) -> Tensor:
+        ctx.family = family
+        arrays = [value.detach().cpu().numpy() for value in values]
+        rows = [None] * len(arrays[0]) if x is None else x.detach().cpu().numpy()
+        found = [ask({name: a[n] for name, a in zip(names, arrays, strict=True)}, row) for n, row in enumerate(rows)]
+        return torch.from_numpy(np.stack(found)).to(values[0].device)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        kind = type(ctx.family).__name__
+        raise FamilyError(
+            f"{kind} has no derivatives by torch; define `torch_log_density` (or `torch_table`) in class {kind}, or ask for "
+            f"derivatives in the weights only."
+        )
 
 
 def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,16 +125,22 @@ def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]
 
 def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow: Tensor) -> dict[str, Tensor]:
     """Statistics as in `flatpc.families`, for `x [n, B]` and `flow [n, B, K]`; each result is `[n, ...]`."""
-    seen = ~x.isnan()
-    if has_table(family):
+    if family.is_table:
         return {"counts": _counts(_table_index(family, x), flow, _n_values(family))}
-    flow = flow.double() * seen[..., None]
-    x = torch.where(seen, x, 0.0)
-    if isinstance(family, Gaussian):
-        deviation = x[..., None] - parameters["mean"][:, None, :]
-        once = flow * deviation
-        return {"count": flow.sum(1), "deviation": once.sum(1), "squares": (once * deviation).sum(1)}
-    return {"count": flow.sum(1), "sum": (x[..., None] * flow).sum(1)}
+    outside = _outside(family, x)
+    seen = ~x.isnan() & ~outside
+    flow = flow.double()
+    if family.follows("torch_statistics", "statistics"):
+        known = torch.where(seen, x, _some_value(x, outside)[..., 0])
+        return family.torch_statistics(parameters, known, torch.where(seen[..., None], flow, 0.0))
+    arrays = {name: p.detach().cpu().numpy() for name, p in parameters.items()}
+    rows, flows = x.detach().cpu().numpy(), flow.detach().cpu().numpy()
+    found: dict[str, list[Array]] = {}
+    for n, row in enumerate(rows):
+        each = asking.statistics(family, {name: a[n] for name, a in arrays.items()}, row, flows[n])
+        for name, value in each.items():
+            found.setdefault(name, []).append(value)
+    return {name: torch.from_numpy(np.stack(values)).to(x.device) for name, values in found.items()}
 
 
 def lookup(family: Family, tables: list[Tensor], x: Tensor) -> list[Tensor]:

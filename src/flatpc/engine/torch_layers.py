@@ -131,7 +131,7 @@ class InputLayer:
 
     def shared(self, state: State, X: Tensor, stacked: dict[str, Tensor]) -> None:
         x = self.rows(X)
-        if torch_inputs.has_table(self.family):
+        if self.family.is_table:
             split = torch_inputs.table(self.family, stacked)
             v, s, e = torch_inputs.lookup(self.family, list(torch_inputs.one_scale(split, state.dtype)), x)
         else:
@@ -141,7 +141,7 @@ class InputLayer:
 
     def separate(self, state: State, X: Tensor, stacked: dict[str, Tensor]) -> None:
         x = self.rows(X)
-        if torch_inputs.has_table(self.family):
+        if self.family.is_table:
             v, s = torch_inputs.lookup(self.family, list(torch_inputs.table(self.family, stacked)), x)
         else:
             v, s = torch_inputs.density(self.family, stacked, x)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,17 +21,32 @@ class Bernoulli(Finite):
 
     @property
     def n_categories(self) -> int:
+        """2."""
         return 2
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Probabilities."""
         check_probability(parameters["p"], where)
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """By the scheme `spread`."""
         return {"p": random_simplex((width, 2), rng, spread)[:, 1].copy()}
 
     def table(self, parameters: Parameters) -> Array:
+        """`[1 - p, p]`."""
         return np.stack([1 - parameters["p"], parameters["p"]], axis=1)
 
+    def from_table(self, table: Array) -> dict[str, Array]:
+        """The second column."""
+        return {"p": np.array(table[:, 1])}
+
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The share of ones."""
         counts = statistics["counts"] + pseudocount / 2
         return {"p": ratio(counts[:, 1], counts.sum(axis=1), parameters["p"])}
+
+    def torch_table(self, parameters: Mapping[str, Any]) -> Any:
+        """`[1 - p, p]`."""
+        import torch
+
+        return torch.stack([1 - parameters["p"], parameters["p"]], dim=-1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,12 +27,15 @@ class Categorical(Finite):
 
     @property
     def n_categories(self) -> int:
+        """The option n."""
         return self.n
 
     def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """`p [width, n]`."""
         return {"p": (width, self.n)}
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Rows on the simplex."""
         p = parameters["p"]
         check_probability(p, where)
         total = p.sum(axis=1)
@@ -40,11 +44,22 @@ class Categorical(Finite):
             raise ParameterError(f"{where}: the probabilities of unit {unit} sum to {total[unit]:.9g}, not 1.")
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """By the scheme `spread`."""
         return {"p": random_simplex((width, self.n), rng, spread)}
 
     def table(self, parameters: Parameters) -> Array:
+        """The parameters themselves."""
         return np.asarray(parameters["p"])
 
+    def from_table(self, table: Array) -> dict[str, Array]:
+        """The table itself."""
+        return {"p": np.array(table)}
+
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """Shares of the counts."""
         counts = statistics["counts"] + pseudocount / self.n
         return {"p": ratio(counts, np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), parameters["p"])}
+
+    def torch_table(self, parameters: Mapping[str, Any]) -> Any:
+        """The parameters themselves."""
+        return parameters["p"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit, ndtr, ndtri
 
 from flatpc._options import number, put
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.initialize import k_means
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class Gaussian(Family):
     min_variance: float = 1e-4
     max_variance: float | None = None
     names: ClassVar[tuple[str, ...]] = ("mean", "variance")
+    statistic_names: ClassVar[tuple[str, ...]] = ("count", "deviation", "squares")
     discrete: ClassVar[bool] = False
+    native: ClassVar[str | None] = "gaussian"
 
     def __post_init__(self) -> None:
         what = "the variance floor is positive and finite"
@@ -40,6 +44,7 @@ class Gaussian(Family):
             put(self, max_variance=number("Gaussian: max_variance", self.max_variance, self.min_variance, above=True, what=what))
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Finite means, positive variances."""
         if not np.isfinite(parameters["mean"]).all():
             raise ParameterError(f"{where}: every mean must be a finite number.")
         variance = parameters["variance"]
@@ -47,6 +52,7 @@ class Gaussian(Family):
             raise ParameterError(f"{where}: every variance must be finite and positive.")
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Standard normal means; variances of 1, or wide ones below the bound."""
         mean = rng.standard_normal(width)
         if self.max_variance is None:
             return {"mean": mean, "variance": np.ones(width)}
@@ -57,7 +63,14 @@ class Gaussian(Family):
         """The variances, each moved to the nearest that is allowed."""
         return np.clip(variance, self.min_variance, self.max_variance)
 
+    def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Clusters of the values, by k-means."""
+        self.initialize(width, rng, spread)  # so that later draws are those of a start without rows
+        mean, variance = k_means(x, width, rng)
+        return {"mean": mean, "variance": self.within(variance)}
+
     def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """Of the normal distribution; 0 where x is NaN."""
         value, seen = masked(x)
         mean, variance = parameters["mean"], parameters["variance"]
         with np.errstate(over="ignore"):
@@ -65,6 +78,7 @@ class Gaussian(Family):
         return np.where(seen[:, None], -0.5 * (z + np.log(variance) + math.log(2 * math.pi)), 0.0)
 
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """Flow, and first and second powers of deviations from the mean."""
         # Deviations from the current mean, so that large means don't cancel.
         value, seen = masked(x)
         flow = np.where(seen[:, None], flow, 0.0)
@@ -76,27 +90,121 @@ class Gaussian(Family):
         }
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """Mean and variance of the values."""
         count = statistics["count"]
         shift = ratio(statistics["deviation"], count, np.zeros_like(count))
         squares = ratio(statistics["squares"], count, parameters["variance"])
         variance = np.where(count > 0, squares - shift**2, parameters["variance"])
         return {"mean": parameters["mean"] + shift, "variance": self.within(variance)}
 
+    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
+        """The average of first and second moments: v' = (1-α)v + αṽ + α(1-α)(m̃-m)²."""
+        shift = new["mean"] - old["mean"]
+        variance = (1 - step) * old["variance"] + step * new["variance"] + step * (1 - step) * shift**2
+        return {"mean": old["mean"] + step * shift, "variance": self.within(variance)}
+
+    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
+        """Σ(x-m') and Σ(x-m')² from Σ(x-m) and Σ(x-m)²."""
+        shift = new["mean"] - old["mean"]
+        count, deviation = statistics["count"], statistics["deviation"]
+        return {
+            "count": count,
+            "deviation": deviation - shift * count,
+            "squares": statistics["squares"] + shift * (shift * count - 2 * deviation),
+        }
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """The mean itself; z with variance = min_variance + exp(2 z), the logarithm of a scale.
+
+        With `max_variance`: variance = min_variance + (max_variance - min_variance) / (1 + exp(-z)).
+        """
+        above = np.maximum(parameters["variance"] - self.min_variance, 0.01 * self.min_variance)
+        if self.max_variance is None:
+            return {"mean": parameters["mean"], "variance": np.log(above) / 2}
+        share = above / (self.max_variance - self.min_variance)
+        return {"mean": parameters["mean"], "variance": logit(np.clip(share, 1e-12, 1 - 1e-12))}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """Back again."""
+        z = free["variance"]
+        if self.max_variance is None:
+            above = np.exp(np.minimum(2 * z, LARGEST_EXPONENT))
+        else:
+            above = expit(z) * (self.max_variance - self.min_variance)
+        return {"mean": free["mean"], "variance": self.min_variance + above}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """By the chain rule."""
+        variance = parameters["variance"]
+        above = variance - self.min_variance
+        slope = 2 * above  # of the variance in z
+        if self.max_variance is not None:
+            slope = above * (self.max_variance - variance) / (self.max_variance - self.min_variance)
+        pull = (statistics["squares"] / variance - statistics["count"]) / (2 * variance)
+        return {"mean": statistics["deviation"] / variance, "variance": pull * slope}
+
     def mode(self, parameters: Parameters) -> Array:
+        """The mean."""
         return np.asarray(parameters["mean"])
 
     def mean(self, parameters: Parameters) -> Array:
+        """The parameter."""
         return np.asarray(parameters["mean"])
 
     def variance(self, parameters: Parameters) -> Array:
+        """The parameter."""
         return np.asarray(parameters["variance"])
 
+    def entropy(self, parameters: Parameters) -> Array:
+        """log(2πe v) / 2."""
+        return np.asarray(np.log(2 * np.pi * np.e * parameters["variance"]) / 2)
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """Of the normal distribution."""
+        return np.asarray(ndtr((np.asarray(x)[:, None] - parameters["mean"]) / np.sqrt(parameters["variance"])))
+
+    def quantile(self, parameters: Parameters, q: Array) -> Array:
+        """Of the normal distribution."""
+        return np.asarray(parameters["mean"] + np.sqrt(parameters["variance"]) * ndtri(np.asarray(q))[:, None])
+
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """Normal noise, scaled and shifted."""
         noise = rng.standard_normal(len(units))
         return np.asarray(parameters["mean"][units] + np.sqrt(parameters["variance"][units]) * noise)
 
-    def _outside(self, x: Array) -> NDArray[np.bool_]:
-        return np.isinf(x)
+    def rescaled(self, parameters: Parameters, shift: float, scale: float) -> tuple[Gaussian, dict[str, Array]]:
+        """Variances and their bounds by the square of the scale."""
+        mean, variance = shift + scale * parameters["mean"], scale**2 * parameters["variance"]
+        most = None if self.max_variance is None else self.max_variance * scale**2
+        family = replace(self, min_variance=self.min_variance * scale**2, max_variance=most)
+        return family, {"mean": mean, "variance": variance}
 
-    def _support(self) -> str:
-        return "finite numbers"
+    @property
+    def floor(self) -> float | None:
+        """`min_variance`."""
+        return self.min_variance
+
+    @property
+    def chosen_floor(self) -> float:
+        """`min_variance` unless it is the default."""
+        return 0.0 if self.min_variance == Gaussian.min_variance else self.min_variance
+
+    def with_floor(self, floor: float) -> Gaussian:
+        """With `min_variance=floor`."""
+        return replace(self, min_variance=floor)
+
+    def torch_log_density(self, parameters: Mapping[str, Any], x: Any) -> Any:
+        """The same, with derivatives that are numbers where the square of a deviation overflows."""
+        import torch
+
+        mean, variance = parameters["mean"], parameters["variance"]
+        # The square of a huge deviation overflows: its density is 0, and its derivative must not be inf · 0.
+        far = ((x - mean) ** 2 / variance).detach().isinf()
+        z = torch.where(far, 0.0, x - mean) ** 2 / variance
+        return torch.where(far, -torch.inf, -0.5 * (z + torch.log(2 * math.pi * variance)))
+
+    def torch_statistics(self, parameters: Mapping[str, Any], x: Any, flow: Any) -> dict[str, Any]:
+        """The same."""
+        deviation = x[..., None] - parameters["mean"][:, None, :]
+        once = flow * deviation
+        return {"count": flow.sum(1), "deviation": once.sum(1), "squares": (once * deviation).sum(1)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,18 +27,30 @@ class Indicator(Finite):
 
     @property
     def n_categories(self) -> int:
+        """The option n."""
         return self.n
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Whole numbers below n."""
         value = parameters["value"]
         if not ((value == np.floor(value)) & (value >= 0) & (value < self.n)).all():
             raise ParameterError(f"{where}: an indicator's values are whole numbers from 0 to {self.n - 1}.")
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """0, 1, ... in turn."""
         return {"value": np.arange(width, dtype=np.float64) % self.n}
 
     def table(self, parameters: Parameters) -> Array:
+        """1 at each unit's value."""
         return np.asarray(parameters["value"][:, None] == np.arange(self.n), dtype=np.float64)
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The same."""
         return dict(parameters)
+
+    def torch_table(self, parameters: Mapping[str, Any]) -> Any:
+        """1 at each unit's value."""
+        import torch
+
+        value = parameters["value"]
+        return (value[..., None] == torch.arange(self.n, device=value.device)).double()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, pdtr, xlogy
 
 from flatpc._options import number, put
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Family, Parameters, Statistics, count_and_sum, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, count_and_sum, masked, ratio
+from flatpc.families.counts import entropy_of_counts, quantile_of_counts, torch_count_and_sum
 
 
 @dataclass(frozen=True)
@@ -20,20 +22,25 @@ class Poisson(Family):
 
     min_rate: float = 1e-6
     names: ClassVar[tuple[str, ...]] = ("rate",)
+    statistic_names: ClassVar[tuple[str, ...]] = ("count", "sum")
+    native: ClassVar[str | None] = "poisson"
 
     def __post_init__(self) -> None:
         what = "the floor of the rates is positive and finite"
         put(self, min_rate=number("Poisson: min_rate", self.min_rate, 0.0, above=True, what=what))
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Positive rates."""
         rate = parameters["rate"]
         if not (np.isfinite(rate) & (rate > 0)).all():
             raise ParameterError(f"{where}: every rate must be finite and positive.")
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Uniform between 0.5 and 5."""
         return {"rate": rng.uniform(0.5, 5.0, width)}
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """Of the Poisson distribution; 0 where x is NaN."""
         value, seen = masked(x)
         rate, k = parameters["rate"], value[:, None]
         log_factorial = gammaln(k + 1)
@@ -42,22 +49,56 @@ class Poisson(Family):
         return np.where(seen[:, None], log_density, 0.0)
 
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """Flow, and flow times value."""
         return count_and_sum(x, flow)
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The mean of the values."""
         rate = ratio(statistics["sum"], statistics["count"], parameters["rate"])
         return {"rate": np.maximum(rate, self.min_rate)}
 
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """Z with rate = min_rate + exp(z)."""
+        return {"rate": np.log(np.maximum(parameters["rate"] - self.min_rate, 0.01 * self.min_rate))}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """Back again."""
+        return {"rate": self.min_rate + np.exp(np.minimum(free["rate"], LARGEST_EXPONENT))}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """By the chain rule."""
+        rate = parameters["rate"]
+        return {"rate": (statistics["sum"] / rate - statistics["count"]) * (rate - self.min_rate)}
+
     def mode(self, parameters: Parameters) -> Array:
+        """The rate, rounded down."""
         return np.floor(parameters["rate"])
 
     def mean(self, parameters: Parameters) -> Array:
+        """The rate."""
         return np.asarray(parameters["rate"])
 
     def variance(self, parameters: Parameters) -> Array:
+        """The rate."""
         return np.asarray(parameters["rate"])
 
+    def entropy(self, parameters: Parameters) -> Array:
+        """Summed over values."""
+        # Twelve standard deviations beyond the mean hold all but 1e-30 of the mass.
+        largest = float(parameters["rate"].max())
+        return entropy_of_counts(self, parameters, np.ceil(largest + 12 * np.sqrt(largest) + 30))
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """By the incomplete gamma function."""
+        k = np.floor(np.asarray(x, np.float64))[:, None]
+        return np.where(k < 0, 0.0, pdtr(np.maximum(k, 0.0), parameters["rate"]))
+
+    def quantile(self, parameters: Parameters, q: Array) -> Array:
+        """By bisection of the cdf."""
+        return quantile_of_counts(self, parameters, q)
+
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """NumPy\'s."""
         rate = parameters["rate"][units]
         # NumPy draws no counts beyond 64 bits; there the distribution is a Gaussian to all digits.
         large = rate > 1e15
@@ -65,9 +106,26 @@ class Poisson(Family):
         out[large] = np.round(rng.normal(rate[large], np.sqrt(rate[large])))
         return out
 
-    def _outside(self, x: Array) -> NDArray[np.bool_]:
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """Whatever is not a whole number from 0 on."""
         value, seen = masked(x)
         return np.asarray(seen & (~np.isfinite(value) | (value < 0) | (value != np.floor(value))))
 
-    def _support(self) -> str:
+    def support(self) -> str:
+        """The values in words."""
         return "the whole numbers 0, 1, 2, ..."
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From 0 on."""
+        return 0.0, np.inf
+
+    def torch_log_density(self, parameters: Mapping[str, Any], x: Any) -> Any:
+        """The same."""
+        import torch
+
+        return torch.xlogy(x, parameters["rate"]) - parameters["rate"] - torch.lgamma(x + 1)
+
+    def torch_statistics(self, parameters: Mapping[str, Any], x: Any, flow: Any) -> dict[str, Any]:
+        """The same."""
+        return torch_count_and_sum(x, flow)

@@ -1,9 +1,13 @@
-"""Families by name."""
+"""Families by name: how strings, and files, tell which one is meant."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from reprlib import repr as show
+from typing import Any, TypeVar
+
+import numpy as np
 
 from flatpc._options import choice
 from flatpc.errors import OptionError
@@ -15,21 +19,61 @@ from flatpc.families.gaussian import Gaussian
 from flatpc.families.indicator import Indicator
 from flatpc.families.poisson import Poisson
 
-FAMILIES: dict[str, type[Family]] = {
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-    "gaussian": Gaussian,
-    "binomial": Binomial,
-    "poisson": Poisson,
-    "indicator": Indicator,
-}
+Kind = TypeVar("Kind", bound=type[Family])
+_BUILT_IN = {kind.__name__.lower(): kind for kind in (Bernoulli, Binomial, Categorical, Gaussian, Indicator, Poisson)}
+_FAMILIES: dict[str, type[Family]] = dict(_BUILT_IN)
+
+
+def register(kind: Kind) -> Kind:
+    """Make a family known by the name of its class in lower case, for `fp.family` and for files; also a decorator.
+
+    >>> import flatpc as fp
+    >>> @fp.families.register
+    ... class Standard(fp.Gaussian):
+    ...     pass
+    >>> fp.family("standard")
+    Standard(min_variance=0.0001)
+
+    Parameters
+    ----------
+    kind
+        A subclass of `fp.Family` whose options, if there are any, are fields of a dataclass.
+
+    Returns
+    -------
+    The class itself.
+
+    Raises
+    ------
+    OptionError
+        If it is no such class, or another family has the name. A class of the same module and name takes the old one's
+        place, as when a cell of a notebook is run again.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Family)):
+        raise OptionError(f"register({kind!r}): give a class that inherits from fp.Family, not an instance.")
+    if "__init__" in kind.__dict__ and "__dataclass_fields__" not in kind.__dict__:
+        raise OptionError(
+            f"{kind.__name__} has an __init__ of its own, whose arguments files can't hold; make them fields, with "
+            f"@dataclass(frozen=True) above the class."
+        )
+    name = kind.__name__.lower()
+    old = _FAMILIES.get(name)
+    if old is not None and (name in _BUILT_IN or (old.__module__, old.__qualname__) != (kind.__module__, kind.__qualname__)):
+        raise OptionError(f"A family of the name {name!r} is there already: {old.__module__}.{old.__qualname__}. Rename yours.")
+    _FAMILIES[name] = kind
+    return kind
+
+
+def family_names() -> list[str]:
+    """The names of all families that are known, in order."""
+    return sorted(_FAMILIES)
 
 
 def family(name: str | Family, **options: Any) -> Family:
     """A family by its name: `family("categorical", n=3)`. A family is returned as it is."""
     if isinstance(name, Family):
         return name
-    made = FAMILIES[choice("family", name, sorted(FAMILIES), also="a family, such as flatpc.Bernoulli()")]
+    made = _FAMILIES[choice("family", name, family_names(), also="a family, such as flatpc.Bernoulli()")]
     known = [option.name for option in fields(made)]
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -37,6 +81,72 @@ def family(name: str | Family, **options: Any) -> Family:
     return made(**options)
 
 
-def family_name(of: Family) -> str:
-    """The name by which `family` finds this one."""
-    return type(of).__name__.lower()
+# ---- as JSON --------------------------------------------------------------------------------------------------------------
+
+
+def to_json(of: Family) -> dict[str, Any]:
+    """Name and options, for a file; raises `OptionError` if the family isn't registered or has an option that is no JSON."""
+    kind = type(of)
+    name = kind.__name__.lower()
+    if _FAMILIES.get(name) is not kind:
+        raise OptionError(
+            f"the family {of} is not registered, so that no file could tell what it is; "
+            f"call fp.families.register({kind.__name__})."
+        )
+    options = {field.name: getattr(of, field.name) for field in fields(of)}
+    # An option that is None is left out, so that a family may get new ones and still read old files.
+    return {"name": name} | {key: _plain(value, f"the option {key} of {of}") for key, value in options.items() if value is not None}
+
+
+def _plain(value: Any, what: str) -> Any:
+    if isinstance(value, Family):
+        return {"family": to_json(value)}
+    if isinstance(value, np.generic):  # NumPy's numbers are not JSON
+        value = value.item()
+    if isinstance(value, tuple):
+        return [_plain(each, what) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise OptionError(f"{what} is {value!r}; files hold numbers, text, None, families and tuples of these.")
+
+
+def from_json(given: Mapping[str, Any]) -> Family:
+    """The family of a file; raises `OptionError`, naming what is wrong."""
+    options = dict(given)
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in _FAMILIES:
+        raise OptionError(
+            f"unknown family {show(name)}; known are {', '.join(family_names())}. If it is one of your own, import the module "
+            f"that defines it and call fp.families.register on its class before loading."
+        )
+    known = {field.name: field.default for field in fields(_FAMILIES[name])}
+    needed = {key for key, default in known.items() if default is not None}
+    if not needed <= set(options) <= set(known):
+        raise OptionError(f"the family {name} should have the options {sorted(known)}, not {show(sorted(options))}.")
+    for key, value in options.items():
+        options[key] = _option_from_json(name, key, value, known[key])
+    try:
+        return _FAMILIES[name](**options)
+    except (TypeError, ArithmeticError) as error:  # a ValueError of the family's own says what is wrong
+        raise OptionError(f"the options of the family {name} are wrong: {error}") from None
+
+
+def _option_from_json(name: str, key: str, value: Any, default: Any) -> Any:
+    right = default is MISSING or default is None or value is None
+    if isinstance(default, bool | str):
+        right = type(value) is type(default)
+    elif isinstance(default, int):
+        right = type(value) is int
+    elif isinstance(default, float):
+        right = type(value) in (int, float)
+    if not right and not isinstance(default, tuple | Family):
+        raise OptionError(f"{key} of the family {name} is {show(value)}, which is not of the type of {default!r}.")
+    return _revived(value)
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) != {"family"} or not isinstance(value["family"], dict):
+            raise OptionError(f"the option {show(value)} is neither a number, text, list nor family.")
+        return from_json(value["family"])
+    return tuple(_revived(each) for each in value) if isinstance(value, list) else value

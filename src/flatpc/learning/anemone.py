@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
-from flatpc.families.gaussian import Gaussian
+from flatpc.families import packing
 from flatpc.learning.inputs import Group
 from flatpc.learning.topdown import input_views, top_down, weight_views
 
@@ -52,9 +50,11 @@ class UnitSteps:
         for i in evaluator.program.input_blocks:
             node = circuit.nodes[i]
             assert isinstance(node, Input)
-            # Statistics of a family with a formula begin with the count.
-            table = isinstance(node.family, Bernoulli | Categorical)
-            count = counts[i].sum(axis=0) + input_pseudocount if table else counts[i][0]
+            if not node.family.learnable:
+                continue
+            count = node.family.count(packing.unpack_statistics(node.family, counts[i]))
+            if node.family.is_free_table:
+                count = count + input_pseudocount
             steps[i][:] = _steps(count / n_rows, expected[i], alpha)
         self._per_input = per_input
 
@@ -65,15 +65,13 @@ class UnitSteps:
         for i, step in self._steps.items():
             new[i][:] = (1 - step)[:, None] * old[i] + step[:, None] * new[i]
         for group in self.groups:
-            p, before, step = group.view(e.inputs), group.view(self._inputs), group.view(self._per_input)[:, :1]
-            if isinstance(group.family, Gaussian):
-                step = step[:, 0]
-                shift = p[:, 0] - before[:, 0]
-                variance = (1 - step) * before[:, 1] + step * p[:, 1] + step * (1 - step) * shift**2
-                p[:, 1] = group.family.within(variance)
-                p[:, 0] = before[:, 0] + step * shift
+            step = group.units(self._per_input)[0]
+            if group.is_table:
+                mixed = (1 - step) * group.units(self._inputs) + step * group.units(e.inputs)
+                group.put(e.inputs, mixed)
             else:
-                p[:] = (1 - step) * before + step * p
+                before, after = group.parameters(self._inputs), group.parameters(e.inputs)
+                group.write(e.inputs, group.family.interpolate(before, after, step))
 
 
 def _steps(flow: Array, expected: Array, alpha: float) -> Array:

@@ -99,6 +99,8 @@ class EM:
         self._kind = KINDS[sharpness.update, sharpness.multiplier] if sharpness else update.PLAIN
         self._layers = Layers(evaluator.circuit, evaluator.program)
         self._groups = group_inputs(evaluator.circuit, evaluator.program)
+        for group in self._groups:
+            group.family.require("EM", "statistics", "update")
         self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
         self._entropy = EntropyStep(entropy, evaluator, self._groups) if entropy else None
         self._momentum = Momentum(momentum, evaluator, self._groups) if momentum else None

@@ -27,8 +27,6 @@ from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine._kernels import update
 from flatpc.engine.evaluator import Evaluator
 from flatpc.errors import TiedParametersError
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
 from flatpc.learning._kernels.entropy import maximise_units
 from flatpc.learning.inputs import Group, update_inputs
 from flatpc.learning.topdown import below, entropies, hand_down, input_views, root_probability, weight_views
@@ -77,7 +75,7 @@ class EntropyStep:
         self._tables = {
             i
             for i, node in enumerate(evaluator.circuit.nodes)
-            if entropy.inputs and isinstance(node, Input) and isinstance(node.family, Bernoulli | Categorical)
+            if entropy.inputs and isinstance(node, Input) and node.family.is_free_table
         }
 
     def update(

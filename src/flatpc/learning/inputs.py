@@ -1,9 +1,7 @@
 """The inputs of a packed circuit, in groups of equal nodes that lie side by side, so that each is handled at once.
 
 EM averages *mean parameters*: with η the old mean parameters and η̃ those of the batch, (1-α)η + αη̃ never lowers the expected
-log-likelihood, for any exponential family. They are the probabilities, the rate, and for a Gaussian mean and second moment:
-
-    m' = (1-α)m + αm̃,    v' = (1-α)v + αṽ + α(1-α)(m̃-m)²
+log-likelihood, for any exponential family. What they are, the family knows (`Family.interpolate`).
 """
 
 from __future__ import annotations
@@ -17,12 +15,8 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input
 from flatpc.engine.program import Program
-from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.binomial import Binomial
-from flatpc.families.categorical import Categorical
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.poisson import Poisson
+from flatpc.families import packing
+from flatpc.families.base import Family, Parameters, Statistics
 from flatpc.learning._kernels.tables import update_tables
 
 if TYPE_CHECKING:
@@ -39,17 +33,40 @@ class Group:
     start: int
     n_nodes: int
     shape: tuple[int, int]
-    """In memory: rows (categories, or parameters of a formula) and stride."""
+    """In memory: rows (of a table, parameters or statistics) and stride."""
     width: int
 
     @property
     def is_table(self) -> bool:
-        return isinstance(self.family, Bernoulli | Categorical)
+        """Whether tables are learnt as they are."""
+        return self.family.is_free_table
 
     def view(self, flat: Array) -> Array:
         """`[nodes, rows, width]` of a flat array."""
         size = self.n_nodes * self.shape[0] * self.shape[1]
         return flat[self.start : self.start + size].reshape(self.n_nodes, *self.shape)[:, :, : self.width]
+
+    def units(self, flat: Array) -> Array:
+        """`[rows, nodes · width]`: a copy, with all units of the group beside each other."""
+        return np.moveaxis(self.view(flat), 1, 0).reshape(self.shape[0], -1)
+
+    def put(self, flat: Array, units: Array) -> None:
+        """Write what `units` reads."""
+        self.view(flat)[:] = np.moveaxis(units.reshape(self.shape[0], self.n_nodes, self.width), 0, 1)
+
+    def parameters(self, inputs: Array) -> dict[str, Array]:
+        """The family's parameters of all units."""
+        return packing.unpack(self.family, self.units(inputs))
+
+    def write(self, inputs: Array, parameters: Parameters) -> None:
+        """Put the family's parameters of all units in their place."""
+        units = np.zeros((self.shape[0], self.n_nodes * self.width))
+        packing.write(self.family, parameters, units)
+        self.put(inputs, units)
+
+    def statistics(self, flat: Array) -> Statistics:
+        """The family's statistics of all units."""
+        return packing.unpack_statistics(self.family, self.units(flat))
 
 
 def group_inputs(circuit: Circuit, program: Program) -> list[Group]:
@@ -88,27 +105,12 @@ def update_inputs(
     `kind` and `mu` are the update rule of tables; `unit`, if given, makes the unit of μ from the mean flow of entries and units.
     """
     for group in groups:
-        s, p = group.view(statistics), group.view(inputs)
         if group.is_table:
-            mean = 0.0 if unit is None else float(s.mean())
+            mean = 0.0 if unit is None else float(group.view(statistics).mean())
             scaled = mu if unit is None else mu * unit(mean, mean * group.shape[0])
             shape = group.n_nodes, *group.shape
             update_tables(kind, statistics, inputs, group.start, shape, group.width, scaled, pseudocount, alpha)
             continue
-        names = group.family.names
-        old = {name: p[:, row] for row, name in enumerate(names)}
-        new = group.family.update(old, _named(group.family, s), pseudocount)
-        if isinstance(group.family, Gaussian):
-            shift = new["mean"] - old["mean"]
-            variance = (1 - alpha) * old["variance"] + alpha * new["variance"] + alpha * (1 - alpha) * shift**2
-            p[:, 1] = group.family.within(variance)
-            p[:, 0] += alpha * shift
-        else:
-            p[:, 0] = (1 - alpha) * p[:, 0] + alpha * new[names[0]]
-
-
-def _named(family: Family, statistics: Array) -> dict[str, Array]:
-    if isinstance(family, Gaussian):
-        return {"count": statistics[:, 0], "deviation": statistics[:, 1], "squares": statistics[:, 2]}
-    assert isinstance(family, Binomial | Poisson)
-    return {"count": statistics[:, 0], "sum": statistics[:, 1]}
+        old = group.parameters(inputs)
+        new = group.family.update(old, group.statistics(statistics), pseudocount)
+        group.write(inputs, new if alpha == 1 else group.family.interpolate(old, new, alpha))

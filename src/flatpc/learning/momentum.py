@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.engine.evaluator import Evaluator
-from flatpc.families.gaussian import Gaussian
+from flatpc.families import packing
 from flatpc.learning.inputs import Group
 
 Array = NDArray[np.float64]
@@ -26,18 +26,18 @@ class Momentum:
 
     def __init__(self, beta: float, evaluator: Evaluator, groups: Sequence[Group]) -> None:
         self.beta, self.evaluator = beta, evaluator
-        self._gaussians = [group for group in groups if isinstance(group.family, Gaussian)]
+        self._moved = [group for group in groups if group.family.defines("restate")]
         self._flows = np.zeros(evaluator.program.n_weights)
         self._inputs = np.zeros(evaluator.program.n_inputs)
         self._at = evaluator.inputs.copy()
-        """The inputs' parameters at the last step: a Gaussian's statistics are taken about its mean."""
+        """The inputs' parameters at the last step, to which their statistics belong: a Gaussian's are taken about its mean."""
         self._steps = 0
 
     def smooth(self, gradient: NDArray[Any], statistics: Array, n_rows: int) -> tuple[NDArray[Any], Array]:
         """What takes the place of a batch's flow / weight and statistics of inputs."""
         weights = self.evaluator.weights
         self._steps += 1
-        self._move_means()
+        self._restate()
         for average, new in ((self._flows, np.multiply(gradient, weights, dtype=np.float64)), (self._inputs, statistics)):
             average *= self.beta
             average += (1 - self.beta) / n_rows * new
@@ -46,13 +46,12 @@ class Momentum:
         np.divide(scale * self._flows, weights, out=out, where=weights > 0, casting="same_kind")
         return out, scale * self._inputs
 
-    def _move_means(self) -> None:
-        """Express Gaussian statistics about the present means: Σ(x-m') and Σ(x-m')² from Σ(x-m) and Σ(x-m)²."""
-        for group in self._gaussians:
-            shift = group.view(self.evaluator.inputs)[:, 0] - group.view(self._at)[:, 0]
-            s = group.view(self._inputs)
-            s[:, 2] += shift * (shift * s[:, 0] - 2 * s[:, 1])
-            s[:, 1] -= shift * s[:, 0]
+    def _restate(self) -> None:
+        """Express statistics as if they had been taken at the present parameters."""
+        for group in self._moved:
+            old, new = group.parameters(self._at), group.parameters(self.evaluator.inputs)
+            restated = group.family.restate(group.statistics(self._inputs), old, new)
+            group.put(self._inputs, packing.pack_statistics(group.family, restated, group.n_nodes * group.width))
         self._at[:] = self.evaluator.inputs
 
     def state(self) -> dict[str, NDArray[Any]]:

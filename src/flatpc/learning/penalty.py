@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.circuit.nodes import Input
 from flatpc.curvature.passes import Passes
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
+from flatpc.families import packing
 from flatpc.families.base import Statistics
 
 Array = NDArray[np.float64]
@@ -88,6 +90,7 @@ class Penalised:
         """Statistics by node, to where the evaluator has them."""
         for i, found in statistics.items():
             offset, (rows, stride) = self.program.input_blocks[i]
+            node = self.evaluator.circuit.nodes[i]
+            assert isinstance(node, Input)
             block = to[offset : offset + rows * stride].reshape(rows, stride)
-            for row, each in enumerate(found["counts"].T if "counts" in found else found.values()):
-                block[row, : len(each)] += each
+            block[:, : node.width] += packing.pack_statistics(node.family, found, node.width)

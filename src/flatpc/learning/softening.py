@@ -26,9 +26,6 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
-from flatpc.families.indicator import Indicator
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -88,9 +85,10 @@ class Softened:
         if self.exact and np.isnan(X).any():
             raise MissingValueError("Softening a deterministic circuit needs complete rows; fill in what is missing.")
         self._tables = [
-            (i, softening.transitions(node.family.n_categories, _counts(circuit, i, X)))
+            (i, softening.transitions(len(counts), counts))
             for i in evaluator.program.input_blocks
-            if isinstance(node := circuit.nodes[i], Input) and isinstance(node.family, Bernoulli | Categorical | Indicator)
+            if isinstance(node := circuit.nodes[i], Input) and node.family.is_table
+            for counts in [_counts(circuit, i, X)]
         ]
 
     def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
@@ -100,9 +98,10 @@ class Softened:
     def _views(self, flat: Array) -> list[Array]:
         """`[values, width]` of each softened input."""
         out = []
-        for i, _ in self._tables:
-            offset, (n, stride) = self.evaluator.program.input_blocks[i]
-            out.append(flat[offset : offset + n * stride].reshape(n, stride)[:, : self.evaluator.circuit.widths[i]])
+        for i, W in self._tables:
+            offset, (rows, stride) = self.evaluator.program.input_blocks[i]
+            block = flat[offset : offset + rows * stride].reshape(rows, stride)
+            out.append(block[: len(W), : self.evaluator.circuit.widths[i]])
         return out
 
     def _bound(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
@@ -151,8 +150,8 @@ class Drawn:
         self._seed = [_STREAM, seed, rank]
         self._cumulative: dict[int, Array] = {}
         for v, family in enumerate(evaluator.circuit.families):
-            if isinstance(family, Bernoulli | Categorical | Indicator):
-                n, column = family.n_categories, X[:, v]
+            if family.is_table:
+                n, column = family.n_categories or 0, X[:, v]
                 counts = np.bincount(column[~np.isnan(column)].astype(np.int64), minlength=n).astype(np.float64)
                 self._cumulative[v] = np.cumsum(softening.transitions(n, counts), axis=1)[:, :-1]
 
@@ -178,9 +177,9 @@ class Drawn:
 def _is_exact(circuit: Circuit) -> bool:
     """Whether expected flows are tractable: indicators tell the children of every sum apart."""
     families = [node.family for node in circuit.nodes if isinstance(node, Input)]
-    if not any(isinstance(family, Indicator) for family in families):
+    if all(family.learnable for family in families):
         return False
-    if not circuit.is_deterministic or not all(isinstance(f, Bernoulli | Categorical | Indicator) for f in families):
+    if not circuit.is_deterministic or not all(family.is_table for family in families):
         raise OptionError(
             "Softening can't blur indicators in this circuit: it isn't known to be deterministic, or has inputs other than "
             "Bernoulli, categorical and indicator. Use Bernoulli or categorical inputs instead of indicators."

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, gammaln, xlogy
+from scipy.special import entr
 
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.engine import packing
 from flatpc.engine.evaluator import Evaluator
-from flatpc.families.binomial import Binomial
-from flatpc.families.gaussian import Gaussian
-from flatpc.families.indicator import Indicator
-from flatpc.families.poisson import Poisson
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -89,11 +86,12 @@ _NONE = np.empty((0, 0))
 def entropies(evaluator: Evaluator) -> list[Array]:
     """For each node `[units]`: the joint entropy of a unit's variables and the choices of the sums from there down, in nats."""
     circuit = evaluator.circuit
-    weights, inputs = weight_views(evaluator, evaluator.weights), input_views(evaluator, evaluator.inputs)
+    weights = weight_views(evaluator, evaluator.weights)
+    inputs = packing.unpack_inputs(circuit, evaluator.program, evaluator.inputs)
     out: list[Array] = []
     for i, node in enumerate(circuit.nodes):
         if isinstance(node, Input):
-            out.append(_entropy_of_input(node, inputs[circuit.owners[i]]))
+            out.append(node.family.entropy(inputs[circuit.owners[i]]))
         elif isinstance(node, Product) and node.kind == "hadamard":
             out.append(np.sum([out[c] for c in node.children], axis=0))
         elif isinstance(node, Product):
@@ -115,28 +113,3 @@ def below(circuit: Circuit, i: int, values: list[Array]) -> Array:
         return np.stack([values[c] for c in node.children], axis=1)
     row = np.concatenate([values[c] for c in node.children])
     return np.broadcast_to(row, (node.width, len(row)))
-
-
-def _entropy_of_input(node: Input, block: Array) -> Array:
-    family = node.family
-    if isinstance(family, Indicator):
-        return np.zeros(node.width)
-    if isinstance(family, Gaussian):
-        return np.asarray(np.log(2 * np.pi * np.e * block[1]) / 2)
-    if isinstance(family, Binomial):
-        k = np.arange(family.n + 1.0)[:, None]
-        log_density = gammaln(family.n + 1) - gammaln(k + 1) - gammaln(family.n - k + 1)
-        log_density = log_density + xlogy(k, block[0]) + xlogy(family.n - k, 1 - block[0])
-        return np.asarray(-xlogy_exp(log_density).sum(axis=0))
-    if isinstance(family, Poisson):
-        # Twelve standard deviations beyond the mean hold all but 1e-30 of the mass.
-        largest = float(block[0].max())
-        k = np.arange(np.ceil(largest + 12 * np.sqrt(largest) + 30))[:, None]
-        return np.asarray(-xlogy_exp(xlogy(k, block[0]) - block[0] - gammaln(k + 1)).sum(axis=0))
-    return np.asarray(entr(block).sum(axis=0))
-
-
-def xlogy_exp(log_p: Array) -> Array:
-    """P log p from log p, and 0 where p is 0."""
-    p = np.exp(log_p)
-    return np.where(p > 0, p * np.where(p > 0, log_p, 0.0), 0.0)

@@ -26,6 +26,7 @@ from flatpc._options import flag, number
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum, children_of
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import StructureError, TiedParametersError
+from flatpc.families import asking
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -101,7 +102,7 @@ class _Moments:
             if isinstance(node, Input):
                 parameters = circuit.parameters[i]
                 assert isinstance(parameters, dict)
-                log_value = node.family.log_density(parameters, X[:, node.variable])
+                log_value = asking.log_density(node.family, parameters, X[:, node.variable])
                 self._append(np.exp(log_value - _largest(log_value)[:, None]), _largest(log_value))
             else:
                 self._append(*self._mean(i))

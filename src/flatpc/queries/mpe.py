@@ -16,6 +16,7 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import get_engine
+from flatpc.families import asking
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 
@@ -80,8 +81,8 @@ def _max_product(circuit: Circuit, rows: Array) -> list[Array]:
         parameters: Any = circuit.parameters.get(i)
         if isinstance(node, Input):
             x = rows[:, node.variable]
-            value = node.family.log_density(parameters, x)
-            at_mode = node.family.log_density(parameters, node.family.mode(parameters)).diagonal()
+            value = asking.log_density(node.family, parameters, x)
+            at_mode = asking.log_density(node.family, parameters, node.family.mode(parameters)).diagonal()
             value = np.where(np.isnan(x)[:, None], at_mode, value)
         elif isinstance(node, Product):
             value = best[node.children[0]]

@@ -15,7 +15,7 @@ from flatpc._options import choice, flag, seconds, seed_number, thread_count, wh
 from flatpc.circuit.rows import MISSING
 from flatpc.engine import clock
 from flatpc.errors import TooLargeError
-from flatpc.families import Family, Gaussian
+from flatpc.families import Family
 from flatpc.learning.auto_regularizer import candidates
 from flatpc.learning.sharpness import is_auto
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members
@@ -194,7 +194,7 @@ class _Search:
         n_threads: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average, wishes, say
-        continuous = np.array([isinstance(family, Gaussian) for family in families])
+        continuous = np.array([family.defines("rescaled") for family in families])
         self.scaling = Scaling.learn(rows, continuous, names)
         self.rows = self.scaling.apply(rows)
         self.given = valid is not None
@@ -325,7 +325,7 @@ class _Search:
 
     def _lower_floors(self, best: Candidate) -> Candidate:
         """Lower floors of the variance for as long as they help; they cost what the regularisers did, at most."""
-        varies = [isinstance(f, Gaussian) and v for f, v in zip(self.task.families, self.task.varies, strict=True)]
+        varies = [f.floor is not None and v for f, v in zip(self.task.families, self.task.varies, strict=True)]
         end = self.spent + self.left / 3
         for floor in FLOORS[1:] if any(varies) else ():
             if self.spent >= end:

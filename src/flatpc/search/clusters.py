@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
+from flatpc.families import asking
 
 Array = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def start_at_clusters(circuit: Circuit, rows: Array, seed: int, pseudocount: flo
         fitted = node.family.initialize(node.width, rng, "uniform")
         # The second round measures deviations from the means that the first one found.
         for _ in range(2):
-            found = node.family.statistics(fitted, rows[:, node.variable], weights[node.width])
+            found = asking.statistics(node.family, fitted, rows[:, node.variable], weights[node.width])
             fitted = node.family.update(fitted, found, pseudocount)
         parameters[i] = fitted
     return circuit.with_parameters(parameters)

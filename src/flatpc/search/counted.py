@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from flatpc.families import Family
+from flatpc.families import Family, asking
 from flatpc.search.plans import Plan
 from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.factorized import factorized
@@ -48,7 +48,7 @@ class Counted:
         total = np.zeros(len(self.valid))
         for v, kind in enumerate(self.families):
             parameters: Any = circuit.parameters[v]
-            total += kind.log_density(parameters, self.valid[:, v])[:, 0]
+            total += asking.log_density(kind, parameters, self.valid[:, v])[:, 0]
         return total, lambda: circuit
 
     def _tree(self, smoothing: float, prior: str) -> TreeModel:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.nodes import Input
-from flatpc.families import Family, Gaussian
+from flatpc.families import Family
 from flatpc.search.plans import FLOORS
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ def with_first_floor(families: Sequence[Family], scale: Array) -> list[Family]:
     """Gaussians with the highest floor, or the one that a user has set, which is in the user's units."""
     out: list[Family] = []
     for family, unit in zip(families, scale, strict=True):
-        if isinstance(family, Gaussian):
-            given = family.min_variance / unit**2 if family.min_variance != Gaussian().min_variance else 0.0
-            family = replace(family, min_variance=max(FLOORS[0], given))
-        out.append(family)
+        out.append(family if family.floor is None else family.with_floor(max(FLOORS[0], family.chosen_floor / unit**2)))
     return out
 
 
@@ -39,9 +36,8 @@ def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool]) -> Circui
     from flatpc.circuit.circuit import Circuit
 
     nodes = [
-        replace(node, family=replace(node.family, min_variance=floor))
-        if isinstance(node, Input) and isinstance(node.family, Gaussian) and varies[node.variable]
-        and node.family.min_variance in FLOORS
+        replace(node, family=node.family.with_floor(floor))
+        if isinstance(node, Input) and node.family.floor in FLOORS and varies[node.variable]
         else node
         for node in circuit.nodes
     ]  # fmt: skip

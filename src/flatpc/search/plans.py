@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from flatpc import structures
 from flatpc._options import choice
 from flatpc.errors import OptionError
-from flatpc.families import Bernoulli, Categorical, Family, Gaussian
+from flatpc.families import Family
 from flatpc.learning.laplace import Laplace
 from flatpc.learning.sharpness import Sharpness
 from flatpc.search import work
@@ -124,7 +124,7 @@ class Plan:
         circuit = self._circuit(rows, list(families), seed)
         if self.clustered:
             return start_at_clusters(circuit, rows, seed, START_PSEUDOCOUNT)
-        if self.trained and any(isinstance(kind, Gaussian) for kind in families):
+        if self.trained and any(kind.defines("initialize_from") for kind in families):
             return circuit.randomize(seed, X=rows)
         return circuit
 
@@ -166,7 +166,7 @@ def trained_plans(families: Sequence[Family], rows: Array, wishes: Wishes, sharp
             plans = _several("mixture", rows, wishes)
         return plans
     wanted = ["mixture"] if len(families) == 1 else ["mixture", "hclt"]
-    all_continuous = all(isinstance(kind, Gaussian) for kind in families)
+    all_continuous = all(kind.defines("rescaled") for kind in families)
     if len(families) > 1 and (all_continuous or wishes.structure == "rat_spn"):
         wanted.append("rat_spn")
     return [plan for structure in wanted if wishes.allow(structure) for plan in _several(structure, rows, wishes)]
@@ -242,4 +242,4 @@ def _n_values(families: Sequence[Family]) -> int:
 
 
 def _is_table(family: Family) -> bool:
-    return isinstance(family, Bernoulli | Categorical)
+    return family.is_free_table

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
 from flatpc.errors import DataError
-from flatpc.families.gaussian import Gaussian
 
 Array = NDArray[np.float64]
 
@@ -64,14 +63,9 @@ def in_users_units(circuit: Circuit, scaling: Scaling) -> Circuit:
     nodes = list(circuit.nodes)
     parameters: dict[int, Any] = dict(circuit.parameters)
     for i, node in enumerate(nodes):
-        if isinstance(node, Input) and isinstance(node.family, Gaussian):
-            shift, scale = scaling.shift[node.variable], scaling.scale[node.variable]
-            nodes[i] = replace(node, family=_scaled(node.family, scale**2))
+        if isinstance(node, Input) and node.family.defines("rescaled"):
+            shift, scale = float(scaling.shift[node.variable]), float(scaling.scale[node.variable])
             own: Any = circuit.parameters[i]
-            parameters[i] = {"mean": shift + scale * own["mean"], "variance": scale**2 * own["variance"]}
+            family, parameters[i] = node.family.rescaled(own, shift, scale)
+            nodes[i] = replace(node, family=family)
     return Circuit(nodes, parameters)
-
-
-def _scaled(family: Gaussian, factor: float) -> Gaussian:
-    most = family.max_variance
-    return Gaussian(family.min_variance * factor, None if most is None else most * factor)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flatpc.engine import clock
 from flatpc.errors import OptionError
-from flatpc.families import Family, Gaussian
+from flatpc.families import Family
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.sharpness import Sharpness
 from flatpc.search.choice import Choice, Outcome
@@ -71,7 +71,7 @@ def train_as_told(
     if wishes.structure not in SIZES:
         raise OptionError("Only 'hclt', 'mixture' and 'rat_spn' are trained step by step; name one of them as the structure.")
     began = clock.now()
-    scaling = Scaling.learn(rows, np.array([isinstance(family, Gaussian) for family in families]), names)
+    scaling = Scaling.learn(rows, np.array([family.defines("rescaled") for family in families]), names)
     own = scaling.apply(rows)
     split = Split(own, scaling.apply(valid)) if valid is not None else _hold_back(own, told.share, seed)
     depth = {} if wishes.depth is None or wishes.structure != "rat_spn" else {"depth": wishes.depth}

@@ -12,8 +12,6 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
 from flatpc.families.indicator import Indicator
 from flatpc.structures.mutual_information import PairCounts
 from flatpc.structures.options import FamilyLike, read_columns
@@ -71,9 +69,9 @@ def table_sizes(families: Sequence[Family], what: str) -> list[int]:
     """How many values each variable has, or an error for the first one that is not Bernoulli or Categorical."""
     sizes = []
     for v, kind in enumerate(families):
-        if not isinstance(kind, Bernoulli | Categorical):
+        if not kind.is_free_table:
             raise OptionError(f"Variable {v} is {kind}; {what} is over Bernoulli and Categorical variables.")
-        sizes.append(kind.n_categories)
+        sizes.append(kind.n_categories or 0)
     return sizes
 
 

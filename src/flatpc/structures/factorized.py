@@ -9,6 +9,7 @@ import numpy as np
 from flatpc._options import count
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product
+from flatpc.families import asking
 from flatpc.structures.options import FamilyLike, read_columns
 
 
@@ -39,7 +40,7 @@ def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0)
         fitted = kind.initialize(1, np.random.default_rng(0), "uniform")
         # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
         for _ in range(2):
-            fitted = kind.update(fitted, kind.statistics(fitted, rows[:, v], ones), smoothing)
+            fitted = kind.update(fitted, asking.statistics(kind, fitted, rows[:, v], ones), smoothing)
         parameters[v] = fitted
         nodes.append(Input(v, kind))
     if len(nodes) > 1:

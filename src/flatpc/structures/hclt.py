@@ -12,7 +12,6 @@ from flatpc._options import choice, count, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
 from flatpc.structures.chow_liu import table_sizes
 from flatpc.structures.initial_trees import Start, check_init
 from flatpc.structures.mutual_information import PairCounts, binned
@@ -134,8 +133,7 @@ def _add_tree(
     for v in reversed(tree.order):
         nodes.append(Input(v, families[v], width))
         if start is not None:
-            table = start.emissions(v, is_leaf=not children[v])
-            parameters[len(nodes) - 1] = {"p": table[:, 1] if isinstance(families[v], Bernoulli) else table}
+            parameters[len(nodes) - 1] = families[v].from_table(start.emissions(v, is_leaf=not children[v]))
         if children[v]:
             nodes.append(Product((len(nodes) - 1, *(message[c] for c in children[v]))))
         if v == tree.root or children[v]:

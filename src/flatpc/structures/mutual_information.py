@@ -21,8 +21,6 @@ from scipy.special import xlogy
 
 from flatpc.errors import TooLargeError
 from flatpc.families.base import Family
-from flatpc.families.bernoulli import Bernoulli
-from flatpc.families.categorical import Categorical
 from flatpc.structures.joint_codes import JointCodes
 
 Array = NDArray[np.float64]
@@ -56,8 +54,8 @@ def binned(X: Array, families: Sequence[Family]) -> tuple[Array, list[int]]:
     codes, sizes = X, []
     n_bins = min(max(int(np.sqrt(len(X) / 5)), 2), 8)
     for v, family in enumerate(families):
-        if isinstance(family, Bernoulli | Categorical):
-            sizes.append(family.n_categories)
+        if family.is_free_table:
+            sizes.append(family.n_categories or 0)
             continue
         seen = ~np.isnan(X[:, v])
         codes = X.copy() if codes is X else codes

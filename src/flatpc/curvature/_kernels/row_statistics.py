@@ -11,6 +11,7 @@ from flatpc.engine._kernels.columns import (
     ADJOINT_ROWS,
     FORMULA,
     GAUSSIAN,
+    GENERAL_INPUT,
     KIND,
     SCOPE,
     STRIDE,
@@ -25,7 +26,9 @@ from flatpc.engine._kernels.compiling import inner
 
 @inner
 def add_row_statistics(P, B, T, V, G, count, ST, s):
-    """Add step s's to ST; G are adjoints, or tangents of adjoints."""
+    """Add step s's to ST, unless its family is asked for them; G are adjoints, or tangents of adjoints."""
+    if P.steps[s, KIND] == GENERAL_INPUT:
+        return
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     for r in range(B.at[s, ADJOINT_ROWS]):
         x = B.X[B.rows[r], P.steps[s, VARIABLE]]

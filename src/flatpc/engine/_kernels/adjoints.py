@@ -62,7 +62,7 @@ ADJOINTS, FLOWS, FUSED = range(3)
 
 @inner
 def _is_flow(kind):
-    return kind <= HADAMARD  # TABLE_INPUT, FORMULA_INPUT, HADAMARD
+    return kind <= HADAMARD  # inputs come before it
 
 
 @inner

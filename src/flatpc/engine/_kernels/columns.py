@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-TABLE_INPUT, FORMULA_INPUT, HADAMARD, KRONECKER, DENSE_SUM, SCALAR_SUM, MIXTURE, JOIN = range(8)
+TABLE_INPUT, FORMULA_INPUT, GENERAL_INPUT, HADAMARD, KRONECKER, DENSE_SUM, SCALAR_SUM, MIXTURE, JOIN = range(9)
 GAUSSIAN, BINOMIAL, POISSON = range(3)
 
 (
@@ -24,7 +24,7 @@ GAUSSIAN, BINOMIAL, POISSON = range(3)
     WEIGHT,  # where its weights start
     TABLE,  # where an input's table or parameters start
     VARIABLE,
-    CATEGORIES,  # rows of a table; trials of a binomial
+    CATEGORIES,  # values in a table; trials of a binomial
     FORMULA,  # GAUSSIAN, BINOMIAL or POISSON
     INLINED,  # the product that a dense sum computes itself, or -1
     ALONE,  # 1 for a dense sum that shares its weights with nobody

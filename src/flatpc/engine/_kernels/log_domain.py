@@ -17,6 +17,7 @@ from flatpc.engine._kernels.columns import (
     DENSE_SUM,
     FORMULA,
     FORMULA_INPUT,
+    GENERAL_INPUT,
     HADAMARD,
     JOIN,
     KIND,
@@ -58,7 +59,7 @@ def _top(l, start, n):
 
 @inner
 def values_of_row(P, W, T, x, unit_ptr, l):
-    """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]."""
+    """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]. Those of GENERAL inputs are there."""
     for s in range(len(P.steps)):
         at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
         first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
@@ -77,6 +78,8 @@ def values_of_row(P, W, T, x, unit_ptr, l):
                         T[P.steps[s, TABLE] + j],
                         T[P.steps[s, TABLE] + P.steps[s, STRIDE] + j],
                     )
+        elif kind == GENERAL_INPUT:
+            continue
         elif kind == HADAMARD:
             for j in range(k):
                 l[at + j] = 0.0

@@ -14,6 +14,7 @@ from flatpc.engine._kernels.columns import (
     BARE,
     DENSE_SUM,
     FORMULA_INPUT,
+    GENERAL_INPUT,
     HADAMARD,
     INLINED,
     JOIN,
@@ -82,6 +83,8 @@ def forward(P, B, work, W, T, V, E, L, t, n_threads, progress, bell):
                     evaluate_table(P, B, T, V, E, L, s, lo, hi)
                 elif kind == FORMULA_INPUT:
                     evaluate_formula(P, B, T, V, E, L, s, lo, hi)
+                elif kind == GENERAL_INPUT:  # its values are there already: `general_inputs.py`
+                    pass
                 elif kind == SCALAR_SUM:
                     evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi)
                 elif kind == KRONECKER:
@@ -137,7 +140,8 @@ def backward(P, B, work, owners, W, T, V, E, A, root_flow, shared, mode, FL, ST,
                 deal_with_weights(P, B, W, V, A, FL, mode, rule, s, lo, hi)
             elif what == INPUT_BLOCK:
                 for q in range(owners.input_ptr[s], owners.input_ptr[s + 1]):
-                    add_statistics(P, B, T, A, ST, owners.input_step[q])
+                    if P.steps[owners.input_step[q], KIND] != GENERAL_INPUT:
+                        add_statistics(P, B, T, A, ST, owners.input_step[q])
             elif what == WEIGHT_BLOCK:
                 for q in range(owners.weight_ptr[s], owners.weight_ptr[s + 1]):
                     if not P.steps[owners.weight_step[q], ALONE]:

@@ -52,6 +52,8 @@ from flatpc.engine._kernels.rows import (
 LN2 = math.log(2.0)
 LOG_2PI = math.log(2 * math.pi)
 _DOUBLE_EXPONENT = 1000
+DROP = {"float32": -100, "float64": -700}
+"""Exponents of entries that are dropped, as `limits` has them."""
 
 
 @inner
