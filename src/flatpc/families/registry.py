@@ -95,7 +95,9 @@ def to_json(of: Family) -> dict[str, Any]:
         )
     options = {field.name: getattr(of, field.name) for field in fields(of)}
     # An option that is None is left out, so that a family may get new ones and still read old files.
-    return {"name": name} | {key: _plain(value, f"the option {key} of {of}") for key, value in options.items() if value is not None}
+    return {"name": name} | {
+        key: _plain(value, f"the option {key} of {of}") for key, value in options.items() if value is not None
+    }
 
 
 def _plain(value: Any, what: str) -> Any:
