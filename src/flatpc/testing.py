@@ -46,6 +46,8 @@ class FamilySuite:
     """Of a few units; without them they are drawn by `initialize`."""
     wrong_values: ClassVar[tuple[float, ...]] = (np.inf,)
     """Values outside the support."""
+    breaks: ClassVar[tuple[float, ...]] = ()
+    """Values at which a density jumps or has a corner, between which integrals are taken."""
     seed: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-8
     """Of integrals."""
@@ -103,7 +105,7 @@ class FamilySuite:
         inner = [x for x in np.unique(np.quantile(drawn, np.linspace(0, 1, 9))) if low < x < high]
         spread = float(drawn.max() - drawn.min())
         far = [x for x in (drawn.min() - spread, drawn.max() + spread, drawn.max() + 9 * spread) if low < x < high]
-        edges = sorted({low, *inner, *far, high})
+        edges = sorted({low, *inner, *far, *(x for x in self.breaks if low < x < high), high})
         return sum(
             float(integrate.quad(lambda x: float(integrand(np.array([x]))[0]), a, b, epsabs=1e-12, epsrel=1e-10, limit=400)[0])
             for a, b in pairwise(edges)

@@ -234,6 +234,7 @@ class TestSteps(fp.testing.FamilySuite):
     family = Steps(3)
     parameters: ClassVar = {"p": [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]}
     wrong_values = (3.0, -0.1)
+    breaks = (1.0, 2.0)
 
     def maximum_likelihood(self, x):
         return {"p": [np.bincount(x.astype(int), minlength=3) / len(x)]}

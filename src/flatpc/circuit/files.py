@@ -41,8 +41,8 @@ from flatpc.families.base import Family
 
 FORMAT = "flatpc circuit"
 VERSIONS = (1, 2)
-"""Version 2 has `max_variance` of a Gaussian, and families of the user's own. A file names the first version that has all it needs, so that older releases read
-what they can."""
+"""Version 2 has `max_variance` of a Gaussian, and families of the user's own. A file names the first version that has all it
+needs, so that older releases read what they can."""
 # Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
 LARGEST = 1 << 24
 # What safetensors itself is willing to read.

@@ -93,11 +93,13 @@ def to_json(of: Family) -> dict[str, Any]:
             f"the family {of} is not registered, so that no file could tell what it is; "
             f"call fp.families.register({kind.__name__})."
         )
-    options = {field.name: getattr(of, field.name) for field in fields(of)}
-    # An option that is None is left out, so that a family may get new ones and still read old files.
-    return {"name": name} | {
-        key: _plain(value, f"the option {key} of {of}") for key, value in options.items() if value is not None
-    }
+    options = {}
+    for field in fields(of):
+        value = getattr(of, field.name)
+        # One that is None by default is left out, so that a family may get new options and still read old files.
+        if value is not None or field.default is not None:
+            options[field.name] = _plain(value, f"the option {field.name} of {of}")
+    return {"name": name, **options}
 
 
 def _plain(value: Any, what: str) -> Any:
@@ -124,7 +126,7 @@ def from_json(given: Mapping[str, Any]) -> Family:
     known = {field.name: field.default for field in fields(_FAMILIES[name])}
     needed = {key for key, default in known.items() if default is not None}
     if not needed <= set(options) <= set(known):
-        raise OptionError(f"the family {name} should have the options {sorted(known)}, not {show(sorted(options))}.")
+        raise OptionError(f"the family {name} should have the keys {sorted(known)}, not {show(sorted(options))}.")
     for key, value in options.items():
         options[key] = _option_from_json(name, key, value, known[key])
     try:
@@ -134,15 +136,17 @@ def from_json(given: Mapping[str, Any]) -> Family:
 
 
 def _option_from_json(name: str, key: str, value: Any, default: Any) -> Any:
-    right = default is MISSING or default is None or value is None
-    if isinstance(default, bool | str):
-        right = type(value) is type(default)
-    elif isinstance(default, int):
-        right = type(value) is int
-    elif isinstance(default, float):
-        right = type(value) in (int, float)
-    if not right and not isinstance(default, tuple | Family):
-        raise OptionError(f"{key} of the family {name} is {show(value)}, which is not of the type of {default!r}.")
+    wanted = None
+    if value is None:
+        wanted = "left out" if default is None else None
+    elif isinstance(default, bool | str) and type(value) is not type(default):
+        wanted = "text" if isinstance(default, str) else "true or false"
+    elif isinstance(default, int) and type(value) is not int:
+        wanted = "a whole number"
+    elif isinstance(default, float) and type(value) not in (int, float):
+        wanted = "a number"
+    if wanted is not None:
+        raise OptionError(f"the family {name}: {key} is {show(value)}, not {wanted}.")
     return _revived(value)
 
 
