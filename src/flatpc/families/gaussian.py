@@ -22,8 +22,8 @@ class Gaussian(Family):
     """Normal density. Parameters: `mean [K]`, `variance [K]`; learning keeps every variance at `min_variance` or more.
 
     With `max_variance` variances are bounded above too, and random ones are drawn wide, as in Einsum Networks: with r from
-    N(0, 1), `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit less than inputs
-    that start with variance 1.
+    N(0, 1), `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit less
+    than inputs that start with variance 1.
 
     >>> bool(Gaussian(max_variance=10.0).initialize(100, np.random.default_rng(0), "exponential")["variance"].mean() > 4)
     True

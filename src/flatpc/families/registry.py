@@ -29,10 +29,10 @@ def register(kind: Kind) -> Kind:
 
     >>> import flatpc as fp
     >>> @fp.families.register
-    ... class Standard(fp.Gaussian):
+    ... class Flip(fp.Bernoulli):
     ...     pass
-    >>> fp.family("standard")
-    Standard(min_variance=0.0001)
+    >>> fp.family("flip")
+    Flip()
 
     Parameters
     ----------
