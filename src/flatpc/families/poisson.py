@@ -98,7 +98,7 @@ class Poisson(Family):
         return quantile_of_counts(self, parameters, q)
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        """NumPy\'s."""
+        """NumPy's."""
         rate = parameters["rate"][units]
         # NumPy draws no counts beyond 64 bits; there the distribution is a Gaussian to all digits.
         large = rate > 1e15
