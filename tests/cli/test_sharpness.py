@@ -18,7 +18,7 @@ def test_curvature_is_the_librarys(desk: Path, space: str) -> None:
     assert (found["split"], found["rows"]) == ("train", 80)
     assert found["trace"] == pytest.approx(fp.curvature.trace(circuit, rows, space=space).mean(), rel=1e-9)
     assert sum(found["by_layer"].values()) == pytest.approx(found["trace"], rel=1e-9)
-    H = -fp.curvature.hessian(circuit, rows, space=space) / len(rows)
+    H = fp.curvature.hessian(circuit, rows, space=space, reduction="mean")
     np.testing.assert_allclose(found["eigenvalues"], np.linalg.eigvalsh(H)[::-1][:3], rtol=1e-6)
     assert found["converged"]
 

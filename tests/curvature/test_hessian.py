@@ -59,7 +59,7 @@ def test_closed_form_of_a_tree(tree):
     circuit, X = tree
     closed = fp.curvature.hessian(circuit, X, method="tree")
     assert_close(closed, fp.curvature.hessian(circuit, X, method="columns"), 1e-10)
-    assert_close(closed, Oracle(circuit, X).hessian(), 1e-9)
+    assert_close(closed, -Oracle(circuit, X).hessian(), 1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,7 +73,7 @@ def test_closed_form_of_random_trees(problem):
 
 
 def test_the_three_kinds_of_pair(tree):
-    """Sum pairs -g g; product pairs and path pairs g g (1/F_q - 1), q found by walking up from both edges."""
+    """Sum pairs g g; product pairs and path pairs g g (1 - 1/F_q), q found by walking up from both edges."""
     circuit, X = tree
     H = fp.curvature.hessian(circuit, X[:1], method="tree")
     flow = [f[0, 0] for f in fp.engine.contract.get_engine().unit_flows(circuit, X[:1])]
@@ -92,13 +92,13 @@ def test_the_three_kinds_of_pair(tree):
         q = next(u for u in way_up(a) if u in way_up(b))
         kind = "path" if q in (a, b) else "sum" if isinstance(circuit.nodes[q], fp.Sum) else "product"
         seen.add(kind)
-        expected = -g[i] * g[j] if kind == "sum" else g[i] * g[j] * (1 / flow[q] - 1)
+        expected = g[i] * g[j] if kind == "sum" else g[i] * g[j] * (1 - 1 / flow[q])
         assert H[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert seen == {"sum", "product", "path"}
 
 
 def test_second_derivatives_of_the_likelihood(tree):
-    """The theorem: ∂²p = p g g / F_q for edges that one induced tree can have, 0 for all others; and ∇²p = p (H + g gᵀ)."""
+    """The theorem: ∂²p = p g g / F_q for edges that one induced tree can have, 0 for all others; and ∇²p = p (g gᵀ - H)."""
     circuit, X = tree
     oracle = Oracle(circuit, X[:1])
     import torch
@@ -206,7 +206,7 @@ def test_product_complement(tree):
 @settings(max_examples=25, deadline=None)
 @given(random_circuits.scalar_dags(max_variables=4).flatmap(lambda c: comfortable_rows(c, 2).map(lambda X: (c, X))))
 def test_enumeration_of_induced_trees(problem):
-    """H_ij = (F_ij - F_i F_j) / (θ_i θ_j) with F the posterior probability of edges, found by listing all induced trees."""
+    """-H_ij = (F_ij - F_i F_j) / (θ_i θ_j) with F the posterior probability of edges, found by listing all induced trees."""
     circuit, X = problem
     layout = Layout(circuit)
     theta = layout.values
@@ -229,7 +229,7 @@ def test_enumeration_of_induced_trees(problem):
         at = np.ix_(positive, positive)
         H[at] = ((joint - np.outer(F, F)) / np.outer(np.where(positive, theta, 1), np.where(positive, theta, 1)))[at]
         np.fill_diagonal(H, np.where(positive, -((F / np.where(positive, theta, 1)) ** 2), 0.0))
-        expected += H
+        expected -= H
     found = fp.curvature.hessian(circuit, X, missing="marginalize")
     found[theta == 0], found[:, theta == 0] = 0.0, 0.0  # a quotient of zeros, above
     scale = max(abs(expected).max(initial=0.0), 1 / min(theta[theta > 0], default=1.0) ** 2 * 1e-6)
@@ -259,7 +259,7 @@ def test_spaces_and_engines():
         oracle = Oracle(circuit, X, inputs)
         for engine in ("numba", "torch"):
             found = fp.curvature.hessian(circuit, X, space="logits", include_inputs=inputs, engine=engine)
-            assert_close(found, oracle.hessian(logits=True), 1e-10)
+            assert_close(found, -oracle.hessian(logits=True), 1e-10)
 
 
 def test_the_closed_form_is_refused_where_it_is_not_one():

@@ -205,7 +205,7 @@ def _asked(circuit, X, truth, inputs, rng):
     space, n, c = truth.space, truth.oracle.size, fp.curvature
     options = {"space": space, "include_inputs": inputs, "missing": "marginalize"}
     layout = Layout(circuit, inputs)
-    H, H_size = truth.hessian
+    H, H_size = -truth.hessian[0], truth.hessian[1]
     v = rng.standard_normal(n)
     diagonal = np.array([H[i, i] for i in range(n)]), np.array([H_size[i, i] for i in range(n)])
     traces = [-sum((row[1][i, i] for i in range(n)), mpmath.mpf(0)) for row in truth.rows]

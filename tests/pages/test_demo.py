@@ -42,7 +42,7 @@ def test_the_numbers_are_those_of_the_models():
         test = -model.circuit.log_prob(data.test).mean()
         assert model.test_nll == pytest.approx(test, rel=1e-12)
         assert model.sharpness == pytest.approx(
-            -np.trace(fp.curvature.hessian(model.circuit, data.train)) / len(data.train), rel=1e-9
+            np.trace(fp.curvature.hessian(model.circuit, data.train, reduction="mean")), rel=1e-9
         )
     last, best = comparison.models[:2]
     history = comparison.runs["plain"].history

@@ -86,21 +86,22 @@ def curvature(
     n_weights = Layout(circuit, False).size
     if n_weights == 0:
         raise OptionError(f"{model} has no weights: it is a product of independent columns, which has no such curvature.")
-    parts = breakdown(circuit, some, space=space.value, missing="marginalize")
+    parts = breakdown(circuit, some, space=space.value, reduction="mean", missing="marginalize")
     found: dict[str, Any] = {
         "data": data,
         "split": asked.split,
         "rows": len(some),
         "space": space.value,
         "weights": n_weights,
-        "trace": parts.total / len(some),
-        "by_layer": {layer: value / len(some) for layer, value in parts.by_layer.items()},
+        "trace": parts.total,
+        "by_layer": parts.by_layer,
         "eigenvalues": [],
         "residuals": [],
         "converged": True,
     }
     if k:
-        top = eigenvalues(circuit, some, min(k, n_weights), space=space.value, missing="marginalize")
+        options: Any = {"space": space.value, "reduction": "mean", "missing": "marginalize"}
+        top = eigenvalues(circuit, some, min(k, n_weights), **options)
         found |= {"eigenvalues": np.asarray(top.values), "residuals": np.asarray(top.residuals), "converged": top.converged}
     if json:
         print_json(found)

@@ -1,14 +1,17 @@
 """How sharp a circuit's likelihood is around its parameters, exactly.
 
+Everything is about the Hessian of the *negative* log-likelihood, of the rows' sum (`reduction="sum"`, the default), of their mean
+(`"mean"`), or, for a trace, of every row (`"none"`, its default).
+
 | question | answer |
 |---|---|
 | `trace(circuit, X)` | the trace of every row's Hessian, `breakdown` by node and layer |
-| `diagonal(circuit, X)` | the diagonal, summed over rows |
+| `diagonal(circuit, X)` | the diagonal |
 | `hessian(circuit, X)` | the whole matrix; `likelihood_hessian` of p itself |
 | `operator(circuit, X)` | the Hessian as something that multiplies vectors |
 | `eigenvalues(circuit, X)`, `spectral_density(circuit, X)` | its spectrum |
-| `hutchinson(H, n)`, `hutch_pp(H, n)` | traces as others estimate them, to compare with |
-| `penalty(circuit, X)` | the trace summed over rows, and its gradient; `penalty_of_rows` inside a training loop |
+| `hutchinson(H, n)`, `hutch_pp(H, n)` | its trace as others estimate it, to compare with |
+| `penalty(circuit, X)` | the trace, and its gradient; `penalty_of_rows` inside a training loop |
 | `landscape(circuit, X)` | the loss along one or two directions |
 
 All that take a circuit have `space=`, `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`; a landscape is

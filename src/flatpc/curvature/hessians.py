@@ -2,11 +2,11 @@
 
 With g the gradient of log p in the weights and F flow, for two edges i, j of a tree-structured circuit
 
-    H_ij = g_i g_j (1/F_q - 1)   if one induced tree can contain both,   -g_i g_j   if none can
+    H_ij = g_i g_j (1 - 1/F_q)   if one induced tree can contain both,   g_i g_j   if none can
 
 where q is the deepest unit that is above, or equal to, both edges' lower ends. One formula for the three kinds of pair: for a
 product pair q is a product unit; for a path pair it is the upper edge's own lower end; for a sum pair it is a sum unit, where
-the two edges exclude each other. An edge excludes itself in this sense, p being linear in its weight: H_ii = -g_i².
+the two edges exclude each other. An edge excludes itself in this sense, p being linear in its weight: H_ii = g_i².
 
 For a circuit whose units have several parents the number of paths between two edges grows exponentially with depth, but no path
 has to be looked at: a Hessian-vector product is a few passes over the edges, so a column of the Hessian costs O(edges) and the
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from flatpc._options import choice, flag
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.circuit.rows import from_torch, is_torch, read_rows
-from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.operators import operator
 from flatpc.curvature.spaces import gradient_in, product_in
 from flatpc.curvature.wide import Wide
@@ -50,29 +50,52 @@ def hessian(
     *,
     space: str = "weights",
     include_inputs: bool = False,
+    reduction: str = "sum",
     method: str = "auto",
     engine: str = "auto",
     missing: str = "raise",
     progress: bool = False,
 ) -> Array:
-    """`[P, P]`: the Hessian of Σ log p(x), exactly, for any circuit.
+    """The Hessian of the negative log-likelihood, exactly, for any circuit.
 
     >>> import numpy as np
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
-    >>> fp.curvature.hessian(c, [[1]]).round(6).tolist()                # -p pᵀ / s², a sum pair
-    [[-0.16, -0.64], [-0.64, -2.56]]
+    >>> fp.curvature.hessian(c, [[1]]).round(6).tolist()                # p pᵀ / s², a sum pair
+    [[0.16, 0.64], [0.64, 2.56]]
 
     Parameters
     ----------
+    circuit, X
+        Any circuit, and rows for it.
     space
         `"weights"`, `"logits"` or `"simplex"`, as for `operator`.
+    include_inputs
+        Count the probabilities of Bernoulli and Categorical inputs as weights too.
+    reduction
+        `"sum"`: of the rows' negative log-likelihoods. `"mean"`: of their mean.
     method
         `"tree"`: the closed form, for tree-structured circuits, in weights. `"columns"`: Hessian-vector products, several in one
         pass. `"auto"`: the closed form where it applies.
     engine
         Of the Hessian-vector products: `"numba"` or `"torch"`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+    progress
+        Show a bar while columns are computed.
+
+    Returns
+    -------
+    array
+        `[P, P]`, symmetric, in the order of `flatpc.curvature.layout.Layout`; infinite where float64 can't hold an entry.
+
+    Raises
+    ------
+    OptionError
+        For an unknown option, or `method="tree"` where the closed form doesn't apply.
+    DataError
+        For rows that are not the circuit's.
     """
     check_space(space)
     choice("method", method, METHODS)
@@ -80,6 +103,7 @@ def hessian(
     flag("include_inputs", include_inputs)
     flag("progress", progress)
     rows = read_rows(circuit, X, missing)
+    share = share_of_sum(reduction, len(rows))
     closed = space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters
     if method == "tree" and not closed:
         raise OptionError(
@@ -87,8 +111,8 @@ def hessian(
             "method='columns' is exact for all others."
         )
     if method == "columns" or not closed:
-        return _by_columns(circuit, rows, space, include_inputs, engine, progress)
-    return _by_pairs(circuit, rows, engine, progress)
+        return share * _by_columns(circuit, rows, space, include_inputs, engine, progress)
+    return share * _by_pairs(circuit, rows, engine, progress)
 
 
 def likelihood_hessian(
@@ -97,7 +121,26 @@ def likelihood_hessian(
     """`[P, P]`: the second derivatives of p(x) itself, not of its logarithm, at one row.
 
     For a tree, in the weights, `∂²p/∂θ_i∂θ_j = p g_i g_j / F_q` for two edges that one induced tree can contain, and 0 for all
-    others, the diagonal included; for any circuit and in every space `∇²p = p (H + g gᵀ)`.
+    others, the diagonal included; for any circuit and in every space `∇²p = p (g gᵀ - H)`, H being `hessian`.
+
+    Parameters
+    ----------
+    circuit, x
+        Any circuit, and one row for it.
+    space, include_inputs, missing
+        As for `hessian`.
+
+    Returns
+    -------
+    array
+        `[P, P]`, in the order of `flatpc.curvature.layout.Layout`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown space.
+    DataError
+        For a row that is not the circuit's.
     """
     check_space(space)
     flag("include_inputs", include_inputs)
@@ -111,8 +154,8 @@ def likelihood_hessian(
         with np.errstate(over="ignore", invalid="ignore"):
             if space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters:
                 # Exact zeros where no induced tree has both edges, rather than what is left of a difference.
-                H = np.where(pairs_of(circuit).together, H, -np.outer(g, g))
-            out: Array = np.exp(log_prob) * (H + np.outer(g, g))
+                H = np.where(pairs_of(circuit).together, H, np.outer(g, g))
+            out: Array = np.exp(log_prob) * (np.outer(g, g) - H)
         if np.isfinite(out).all():
             return out
     return _of_likelihood(layout, rows, space)
@@ -241,7 +284,7 @@ def _by_pairs(circuit: Circuit, rows: Array, engine: str, progress: bool) -> Arr
         for value, flow in zip(values[plain], flows[plain], strict=True):
             g = np.where(layout.exists, np.exp(value[pairs.child] - value[pairs.parent]) * flow[pairs.parent], 0.0)
             product = np.outer(g, g)
-            out += np.where(pairs.together, 1 / flow[pairs.meet], 0.0) * product - product
+            out += product - np.where(pairs.together, 1 / flow[pairs.meet], 0.0) * product
     if not np.isfinite(out).all():  # beyond float64's range, at least on the way
         return _by_columns(circuit, rows, "weights", False, engine, progress)
     if (possible & ~plain).any():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SPACES = ("weights", "logits", "simplex")
+REDUCTIONS = ("sum", "mean")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Layout:
         """Raise if parameters are tied: then log p is no longer the logarithm of something linear in each of them."""
         if self.tied is not None:
             raise TiedParametersError(
-                f"Node {self.tied} shares the parameters of node {self.circuit.owners[self.tied]}. The {what} is minus a sum of "
+                f"Node {self.tied} shares the parameters of node {self.circuit.owners[self.tied]}. The {what} is a sum of "
                 f"squared gradients only where every parameter occurs once; with tied parameters that identity is false. "
                 f"Use flatpc.curvature.operator or flatpc.curvature.hessian, which are exact for tied parameters too."
             )
@@ -175,6 +176,11 @@ def _mask(circuit: Circuit, i: int, shape: tuple[int, int]) -> Any:
 def check_space(space: str, allowed: tuple[str, ...] = SPACES) -> str:
     """`space` if it is one of those allowed."""
     return choice("space", space, allowed)
+
+
+def share_of_sum(reduction: str, n_rows: int, allowed: tuple[str, ...] = REDUCTIONS) -> float:
+    """What a sum over rows is multiplied by: 1, or for `"mean"` one over their number."""
+    return 1 / n_rows if choice("reduction", reduction, allowed) == "mean" else 1.0
 
 
 class FlatIndex:

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 from flatpc._options import choice, flag
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
-from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES
@@ -38,31 +38,52 @@ def operator(
     *,
     space: str = "weights",
     include_inputs: bool = False,
+    reduction: str = "sum",
     engine: str = "auto",
     missing: str = "raise",
     progress: bool = False,
 ) -> HessianOperator:
-    """The Hessian of Σ log p(x) as a SciPy `LinearOperator` of shape `[P, P]`.
+    """The Hessian of the negative log-likelihood as a SciPy `LinearOperator` of shape `[P, P]`.
 
     >>> import numpy as np
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
     >>> H = fp.curvature.operator(c, [[1]])
-    >>> (H @ np.array([1.0, 0.0])).round(6).tolist()                    # -(0.2, 0.8) · 0.2 / 0.5²
-    [-0.16, -0.64]
+    >>> (H @ np.array([1.0, 0.0])).round(6).tolist()                    # (0.2, 0.8) · 0.2 / 0.5²
+    [0.16, 0.64]
 
     The order of parameters is that of `flatpc.curvature.layout.Layout`: nodes in order, each array raveled, edges that a mask
     removes being zero rows and columns. It is exact for any circuit, tied parameters included.
 
     Parameters
     ----------
+    circuit, X
+        Any circuit, and rows for it.
     space
         `"weights"`, `"logits"`, or `"simplex"`: the Hessian in the weights between two projections on normalised directions.
+    include_inputs
+        Count the probabilities of Bernoulli and Categorical inputs as weights too.
+    reduction
+        `"sum"`: of the rows' negative log-likelihoods. `"mean"`: of their mean.
     engine
         `"numba"`: tangent passes over distinct sub-rows. `"torch"`: automatic differentiation, twice backward.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
     progress
         Show a bar while products are computed.
+
+    Returns
+    -------
+    HessianOperator
+        `H @ v`, `H @ V`, `H.matrix()`; `H.gradient` is the gradient in the weights.
+
+    Raises
+    ------
+    OptionError
+        For an unknown space, reduction or engine; and by `H @ v` for a vector that is not finite.
+    DataError
+        For rows that are not the circuit's.
     """
     check_space(space)
     choice("engine", engine, ("auto", *ENGINES))
@@ -70,30 +91,32 @@ def operator(
     flag("progress", progress)
     rows = read_rows(circuit, X, missing)
     layout = Layout(circuit, include_inputs)
+    share = share_of_sum(reduction, len(rows))
     source: Any = _Autograd(layout, rows) if engine == "torch" else _Native(layout, rows)
-    return HessianOperator(layout, source, space, len(rows), progress)
+    return HessianOperator(layout, source, space, share, progress)
 
 
 class HessianOperator(LinearOperator):  # type: ignore[misc]
     """What `operator` returns; symmetric."""
 
-    def __init__(self, layout: Layout, source: Any, space: str, n_rows: int, progress: bool) -> None:
+    def __init__(self, layout: Layout, source: Any, space: str, share: float, progress: bool) -> None:
+        """`share` of the sum over rows: 1, or one over their number for the mean."""
         super().__init__(np.float64, (layout.size, layout.size))
         self.layout = layout
         self.space = space
-        self.n_rows = n_rows
+        self._factor = -share
         self._source = source
         self._progress = progress
         self._bar: Any = None
 
     @cached_property
     def gradient(self) -> Array:
-        """`[P]`: the gradient of Σ log p(x) in the weights, whatever the space."""
-        return self._gradient(None)
+        """`[P]`: the gradient of the negative log-likelihood in the weights, whatever the space."""
+        return self._factor * self._gradient(None)
 
     @cached_property
     def _flows(self) -> Array:
-        """`[P]`: the gradient times the weights."""
+        """`[P]`: the gradient of Σ log p(x) times the weights."""
         return self._gradient(self.layout.values)
 
     def _gradient(self, scale: Array | None) -> Array:
@@ -118,7 +141,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
             return self._products(np.ascontiguousarray(np.asarray(matrix, np.float64).T)).T
 
     def _products(self, vectors: Array) -> Array:
-        """Of vectors `[D, P]`."""
+        """Of vectors `[D, P]`; all but the last step is about Σ log p(x)."""
         if not np.isfinite(vectors).all():
             bad = vectors[~np.isfinite(vectors)][0]
             raise OptionError(f"The Hessian can't be multiplied by a vector that holds {bad}; give finite numbers.")
@@ -127,7 +150,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         out_of_range = ~np.isfinite(found).all(axis=1)
         if out_of_range.any():
             found[out_of_range] = self._in_wide(Wide.of(vectors[out_of_range])).to_float()
-        return found
+        return self._factor * found
 
     def _in_weights(self, vectors: Array) -> Array:
         return np.asarray(self._source.products(vectors, self._scale, self._count))
@@ -159,9 +182,9 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
             H = self._source.matrix(self._scale, self._count)
             H = spaces.matrix_in(self.space, self.layout, self.layout.values, lambda: self._flows, H)
         if np.isfinite(H).all():
-            return np.asarray(H / 2 + H.T / 2)
+            return np.asarray(self._factor * (H / 2 + H.T / 2))
         wide = self._in_wide(Wide.of(np.eye(len(H))))
-        return ((wide + wide.swapaxes(0, 1)) * 0.5).to_float()
+        return ((wide + wide.swapaxes(0, 1)) * (0.5 * self._factor)).to_float()
 
     def _count(self, n: int) -> None:
         for _ in range(n if self._bar is not None else 0):

@@ -252,7 +252,7 @@ class Passes:
         return self._gathered(block, gather.SECOND, own.SHARED_DIRECTION, marks, len(directions))
 
     def squares(self, block: Block, space: str) -> Array:
-        """`[steps, distinct rows]`: what each step contributes to the negated trace at each row; unshared block."""
+        """`[steps, distinct rows]`: what each step contributes to the trace of the Hessian of -log p; unshared block."""
         e = self.evaluator
         out = np.empty((self.program.n_steps, len(block.flow)))
         run(
@@ -263,11 +263,11 @@ class Passes:
         return out
 
     def diagonal(self, block: Block, space: str) -> Array:
-        """Σ over the rows of an unshared block of the Hessian's diagonal."""
-        return np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
+        """Σ over the rows of an unshared block of the diagonal of the Hessian of -log p."""
+        return -np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
 
     def penalty(self, block: Block, space: str) -> tuple[float, Array]:
-        """Σ of the negated trace over the settled rows of an unshared block, and its gradient in the coordinates of the space.
+        """Σ of traces over the settled rows of an unshared block, and its gradient in the coordinates of the space.
 
         Each row's Hessian is multiplied by a direction of its own.
         """

@@ -1,4 +1,4 @@
-"""The sharpness penalty, Σ over rows of the negated trace, and its exact gradient without a graph.
+"""The sharpness penalty, the trace summed over rows, and its exact gradient without a graph.
 
     R(θ) = Σ_x Σ g(x)²,    ∇R = 2 Σ_x H_x g_x
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flatpc._options import flag, instance, wrong
 from flatpc.circuit.rows import read_rows
-from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.spaces import gradient_in
 
 if TYPE_CHECKING:
@@ -38,8 +38,16 @@ class Penalty:
     for every unit."""
 
 
-def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Penalty:
-    """Σ over rows of `flatpc.curvature.trace(circuit, X, space=space)`, and its gradient.
+def penalty(
+    circuit: Circuit,
+    X: Any,
+    *,
+    space: str = "weights",
+    include_inputs: bool = False,
+    reduction: str = "sum",
+    missing: str = "raise",
+) -> Penalty:
+    """`flatpc.curvature.trace` summed over rows (or its mean), and its gradient.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -51,16 +59,33 @@ def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs:
 
     Parameters
     ----------
+    circuit, X
+        A circuit without tied parameters, and rows for it.
     space
         `"weights"`: R = Σ g². `"logits"`: the exact trace in logits, R = Σ d² + 2 Σ θ d. `"simplex"`: the trace over directions
         that keep every unit's weights normalised, R = Σ (g - mean of g over the unit's edges)². `"logit-gradient"`: R = Σ d².
         The gradient is in the space's own coordinates: in θ, in logits, or in θ projected on normalised directions.
     include_inputs
         Count the probabilities of Bernoulli and Categorical inputs as weights too.
+    reduction
+        `"sum"` over rows, or `"mean"`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+
+    Returns
+    -------
+    Penalty
+        `value` and `gradient`, node by node.
+
+    Raises
+    ------
+    TiedParametersError, OptionError, DataError
+        As `flatpc.curvature.trace` does.
     """
     check_space(space, PENALTY_SPACES)
     flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
+    share = share_of_sum(reduction, len(rows))
     Layout(circuit, include_inputs).refuse_ties("trace")
     from flatpc.curvature.passes import Passes
     from flatpc.engine.evaluator import Evaluator
@@ -68,7 +93,7 @@ def penalty(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs:
 
     passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     value, gradient = penalty_of_rows(passes, Evidence(passes.program, rows), np.arange(len(rows)), space=space)
-    return Penalty(value, passes.layout.arrays(gradient))
+    return Penalty(share * value, passes.layout.arrays(share * gradient))
 
 
 def penalty_of_rows(

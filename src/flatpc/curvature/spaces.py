@@ -70,7 +70,7 @@ def gradient_in(space: str, layout: Layout, theta: V, gradient: V) -> V:
 
 
 def squared(space: str, layout: Layout, theta: V, gradient: V) -> V:
-    """`[..., P]`: what each parameter contributes to the negated trace, from row gradients in θ."""
+    """`[..., P]`: what each parameter contributes to the trace of the Hessian of -log p, from row gradients of log p in θ."""
     if space == "weights":
         return gradient * gradient
     if space == "simplex":
@@ -81,8 +81,8 @@ def squared(space: str, layout: Layout, theta: V, gradient: V) -> V:
 
 
 def diagonal(space: str, layout: Layout, theta: V, gradient: V) -> V:
-    """`[..., P]`: the diagonal of the Hessian of log p, from row gradients in θ."""
+    """`[..., P]`: the diagonal of the Hessian of -log p, from row gradients of log p in θ."""
     if space != "logits":
-        return -squared(space, layout, theta, gradient)
+        return squared(space, layout, theta, gradient)
     d = through_softmax(layout, theta, gradient)
-    return d - theta * d * 2.0 - d * d
+    return d * d + theta * d * 2.0 - d

@@ -1,4 +1,4 @@
-"""Eigenvalues, spectral density and estimated traces of the Hessian of the mean negative log-likelihood, `-H/N`.
+"""Eigenvalues, spectral density and estimated traces of the Hessian of the negative log-likelihood.
 
 Only Hessian-vector products are used; no matrix of the size of the Hessian is made.
 """
@@ -25,7 +25,7 @@ _BASIS_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """Some eigenvalues of the Hessian of the mean negative log-likelihood."""
+    """Some eigenvalues of the Hessian of the negative log-likelihood."""
 
     values: Array
     """`[k]`: largest first; with `which="smallest"`, smallest first."""
@@ -47,6 +47,7 @@ def eigenvalues(
     which: str = "largest",
     space: str = "weights",
     include_inputs: bool = False,
+    reduction: str = "sum",
     tolerance: float = 1e-10,
     max_iterations: int | None = None,
     engine: str = "auto",
@@ -54,7 +55,7 @@ def eigenvalues(
     progress: bool = False,
     seed: int = 0,
 ) -> Eigenvalues:
-    """The `k` largest (or smallest) eigenvalues of the Hessian of the mean negative log-likelihood, by Lanczos iteration.
+    """The `k` largest (or smallest) eigenvalues of the Hessian of the negative log-likelihood, by Lanczos iteration.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -65,15 +66,45 @@ def eigenvalues(
 
     Parameters
     ----------
+    circuit, X
+        Any circuit, and rows for it.
+    k
+        How many.
     which
         `"largest"` or `"smallest"`, by value and not by size.
     space
         `"weights"`, `"logits"` or `"simplex"`.
+    include_inputs
+        Count the probabilities of Bernoulli and Categorical inputs as weights too.
+    reduction
+        `"sum"`: of the Hessian of the rows' summed negative log-likelihood. `"mean"`: of their mean's.
+    tolerance, max_iterations
+        Of the Lanczos iteration: relative accuracy, and the most restarts (default: ten per parameter).
+    engine
+        Of the Hessian-vector products: `"numba"` or `"torch"`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+    progress
+        Count products on a bar.
+    seed
+        Of the random start.
+
+    Returns
+    -------
+    Eigenvalues
+        `values`, `vectors`, `residuals`, `converged`, `n_products`; fewer than `k` if not all were found.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range, or a Hessian with entries that float64 can't hold.
+    DataError
+        For rows that are not the circuit's.
     """
     choice("which", which, ("largest", "smallest"))
     seed, tolerance = seed_number(seed), number("tolerance", tolerance, 0.0)
     max_iterations = None if max_iterations is None else whole_number("max_iterations", max_iterations, 1)
-    A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
+    A = _operator(circuit, X, space, include_inputs, reduction, engine, missing, progress)
     n = A.shape[0]
     k = whole_number("k", k, 1, n, why="as the Hessian has no more eigenvalues")
     with A.hessian.bar("Lanczos iteration", None):
@@ -86,7 +117,7 @@ def eigenvalues(
 
 
 def _lanczos(
-    A: _MeanNLL, k: int, which: str, tolerance: float, max_iterations: int | None, seed: int
+    A: _Scaled, k: int, which: str, tolerance: float, max_iterations: int | None, seed: int
 ) -> tuple[Array, Array, bool]:
     n = A.shape[0]
     if k > n // 2 or n < 40:  # so small that the matrix itself is less work
@@ -129,21 +160,41 @@ def spectral_density(
     width: float | None = None,
     space: str = "weights",
     include_inputs: bool = False,
+    reduction: str = "sum",
     engine: str = "auto",
     missing: str = "raise",
     progress: bool = False,
     seed: int = 0,
 ) -> SpectralDensity:
-    """The density of eigenvalues of the Hessian of the mean negative log-likelihood, by stochastic Lanczos quadrature.
+    """The density of eigenvalues of the Hessian of the negative log-likelihood, by stochastic Lanczos quadrature.
 
     From each of `n_vectors` random starts, `n_steps` of Lanczos give a quadrature rule of `n_steps` nodes for `vᵀ f(A) v`; the
     rules' mean is broadened by Gaussians of standard deviation `width` (default: 1/100 of the range found). Moments of the rules
     up to `2 n_steps - 1` are exact for the given starts.
+
+    Parameters
+    ----------
+    circuit, X, space, include_inputs, reduction, engine, missing, progress, seed
+        As for `eigenvalues`.
+    n_vectors, n_steps
+        Random starts, and steps of Lanczos from each.
+    n_grid, width
+        Points of the grid; standard deviation of the broadening.
+
+    Returns
+    -------
+    SpectralDensity
+        `grid`, `density`, and the quadrature's `nodes` and `weights`.
+
+    Raises
+    ------
+    OptionError, DataError
+        As `eigenvalues` does.
     """
     n_vectors, n_steps = whole_number("n_vectors", n_vectors, 1), whole_number("n_steps", n_steps, 1)
     n_grid, seed = whole_number("n_grid", n_grid, 1), seed_number(seed)
     width = None if width is None else number("width", width, 0.0, above=True)
-    A = _mean_nll(circuit, X, space, include_inputs, engine, missing, progress)
+    A = _operator(circuit, X, space, include_inputs, reduction, engine, missing, progress)
     steps = min(n_steps, A.shape[0])
     starts = np.random.default_rng(seed).standard_normal((n_vectors, A.shape[0]))
     A.scale_by(A @ starts[0])
@@ -214,7 +265,7 @@ class _Lanczos:
 
 @dataclass(frozen=True)
 class TraceEstimate:
-    """An estimated trace of the Hessian of the mean negative log-likelihood."""
+    """An estimated trace."""
 
     value: float
     standard_error: float
@@ -222,13 +273,32 @@ class TraceEstimate:
 
 
 def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
-    """Hutchinson's estimate of the trace of `-H/N`: the mean of `zᵀ A z` over random signs z; its error falls as 1/√n.
+    """Hutchinson's estimate of the trace of H: the mean of `zᵀ H z` over random signs z; its error falls as 1/√n.
 
     A baseline: `flatpc.curvature.trace` is exact and costs less than one product.
+
+    Parameters
+    ----------
+    H
+        What `operator` returns; its space and reduction are the estimate's.
+    n_products
+        How many, at least 2.
+    seed
+        Of the random signs.
+
+    Returns
+    -------
+    TraceEstimate
+        `value`, `standard_error`, `n_products`.
+
+    Raises
+    ------
+    OptionError
+        For too few products, or a Hessian with entries that float64 can't hold.
     """
     n_products, seed = whole_number("n_products", n_products, 2), seed_number(seed)
     _check_operator(H)
-    A = _MeanNLL(H)
+    A = _Scaled(H)
     Z = np.random.default_rng(seed).choice([-1.0, 1.0], (A.shape[0], n_products))
     products = A @ Z
     A.scale_by(products)
@@ -240,11 +310,12 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     """Hutch++ (Meyer, Musco, Musco and Woodruff, 2021): the trace on a random subspace exactly, the rest by Hutchinson.
 
     A third of the products each goes to finding the subspace, to the trace on it, and to the rest. The error falls as 1/n where
-    Hutchinson's falls as 1/√n, if the spectrum has one sign.
+    Hutchinson's falls as 1/√n, if the spectrum has one sign. Parameters, result and errors are those of `hutchinson`, with at
+    least 6 products.
     """
     m, seed = whole_number("n_products", n_products, 6) // 3, seed_number(seed)
     _check_operator(H)
-    A = _MeanNLL(H)
+    A = _Scaled(H)
     rng = np.random.default_rng(seed)
     n = A.shape[0]
     Q, _ = np.linalg.qr(A @ rng.choice([-1.0, 1.0], (n, m)))
@@ -257,12 +328,12 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
 
 
 def _check_operator(H: Any) -> None:
-    if not isinstance(H, LinearOperator) or not hasattr(H, "n_rows"):
+    if not isinstance(H, LinearOperator) or H.shape[0] != H.shape[1]:
         raise wrong("H", H, "give what flatpc.curvature.operator returns.")
 
 
-class _MeanNLL(LinearOperator):  # type: ignore[misc]
-    """`-H/N`, counting products, and divided by a power of two, so that squares of its entries are within float64's range."""
+class _Scaled(LinearOperator):  # type: ignore[misc]
+    """A Hessian, counting products, and divided by a power of two, so that squares of its entries are within float64's range."""
 
     def __init__(self, hessian: HessianOperator) -> None:
         super().__init__(np.float64, hessian.shape)
@@ -291,12 +362,14 @@ class _MeanNLL(LinearOperator):  # type: ignore[misc]
 
     def _checked(self, numbers: Array) -> Array:
         if not np.isfinite(numbers).all():
+            if not isinstance(self.hessian, HessianOperator):
+                raise OptionError("H times a vector has entries that are not finite; give an operator that float64 can hold.")
             theta = self.hessian.layout.values
             raise OptionError(
                 f"The Hessian in space={self.hessian.space!r} has entries that float64 can't hold, as happens where weights are "
                 f"tiny (the smallest is {theta[theta > 0].min(initial=1.0):.3g}); choose space='logits', where all are finite."
             )
-        return self.scaled(numbers / -self.hessian.n_rows)
+        return self.scaled(numbers)
 
     def _matvec(self, vector: Any) -> Array:
         self.n_products += 1
@@ -313,11 +386,12 @@ class _MeanNLL(LinearOperator):  # type: ignore[misc]
         self.scale_by(found)
         return self.scaled(found)
 
-    def _adjoint(self) -> _MeanNLL:
+    def _adjoint(self) -> _Scaled:
         return self
 
 
-def _mean_nll(circuit: Circuit, X: Any, space: str, include_inputs: bool, engine: str, missing: str, progress: bool) -> _MeanNLL:
-    return _MeanNLL(
-        operator(circuit, X, space=space, include_inputs=include_inputs, engine=engine, missing=missing, progress=progress)
-    )
+def _operator(
+    circuit: Circuit, X: Any, space: str, include_inputs: bool, reduction: str, engine: str, missing: str, progress: bool
+) -> _Scaled:
+    options: Any = {"reduction": reduction, "engine": engine, "missing": missing, "progress": progress}
+    return _Scaled(operator(circuit, X, space=space, include_inputs=include_inputs, **options))

@@ -1,4 +1,4 @@
-"""Trace and diagonal of the Hessian of log p, exactly, from one backward pass per row."""
+"""Trace and diagonal of the Hessian of the negative log-likelihood, exactly, from one backward pass per row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flatpc._options import flag
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
-from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.layout import REDUCTIONS, Layout, check_space, share_of_sum
 from flatpc.queries.tables import give_back
 
 if TYPE_CHECKING:
@@ -24,8 +24,16 @@ Array = NDArray[np.float64]
 TRACE_SPACES = ("weights", "logits", "simplex", "logit-gradient")
 
 
-def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise") -> Any:
-    """`[N]`: `-Tr ∇² log p(x)`, the trace of the Hessian of every row's negative log-likelihood.
+def trace(
+    circuit: Circuit,
+    X: Any,
+    *,
+    space: str = "weights",
+    include_inputs: bool = False,
+    reduction: str = "none",
+    missing: str = "raise",
+) -> Any:
+    """The trace of the Hessian of the negative log-likelihood, `-Tr ∇² log p(x)`: of every row, or of all.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -37,31 +45,55 @@ def trace(circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: b
     In the weights, p is linear in each, so that `∂² log p/∂θ² = -(∂ log p/∂θ)²` and the trace is a sum of squares, for any
     smooth and decomposable circuit; squares of a dense block factorise, and cost no more than its vectors of values.
 
-    A row of probability zero has no derivatives and gives 0. For a torch tensor the answer is a tensor.
+    A row of probability zero has no derivatives and gives 0.
 
     Parameters
     ----------
+    circuit, X
+        A circuit without tied parameters, and rows for it.
     space
         `"weights"`: the numbers θ themselves, each free. `"logits"`: `θ = softmax(z)` for every unit; the trace there is
         `Σ d² + 2 Σ θ d` with `d = ∂ log p/∂z`, and may be negative. `"simplex"`: only directions that keep every unit's
         weights normalised. `"logit-gradient"`: `Σ d²`, which is not a trace, but what some authors report as one.
     include_inputs
         Count the probabilities of Bernoulli and Categorical inputs as weights too; see `flatpc.curvature.layout`.
+    reduction
+        `"none"`: every row's. `"sum"`, `"mean"`: of the rows' sum or mean, as in `hessian`, `operator` and `eigenvalues`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+
+    Returns
+    -------
+    array or float
+        `[N]`, a tensor if X is one; a float for `"sum"` and `"mean"`. In the weights and on the simplex never negative.
+
+    Raises
+    ------
+    TiedParametersError
+        If parameters are tied: then the trace is no sum of squares. `operator` and `hessian` are exact.
+    OptionError
+        For an unknown space or reduction.
+    DataError
+        For rows that are not the circuit's.
     """
     flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
+    share = share_of_sum(reduction, len(rows), ("none", *REDUCTIONS))
     out = np.zeros(len(rows))
     start = 0
     for block, by_step, _ in _squares(circuit, rows, space, include_inputs):
         end = start + len(block.where)
         out[start:end] = by_step.sum(axis=0)[block.where]
         start = end
-    return give_back(out, X)
+    if reduction == "none":
+        return give_back(out, X)
+    with np.errstate(over="ignore"):
+        return float(share * out.sum())
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Where the trace, summed over rows, comes from."""
+    """Where the trace of the sum over rows, or of their mean, comes from."""
 
     total: float
     by_node: dict[int, float]
@@ -72,17 +104,42 @@ class Breakdown:
 
 
 def breakdown(
-    circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
+    circuit: Circuit,
+    X: Any,
+    *,
+    space: str = "weights",
+    include_inputs: bool = False,
+    reduction: str = "sum",
+    missing: str = "raise",
 ) -> Breakdown:
-    """The trace summed over rows, node by node and layer by layer; options as for `trace`."""
+    """The trace, node by node and layer by layer.
+
+    Parameters
+    ----------
+    circuit, X, space, include_inputs, missing
+        As for `trace`.
+    reduction
+        `"sum"` over rows, or `"mean"`.
+
+    Returns
+    -------
+    Breakdown
+        `total`, `by_node` and `by_layer`.
+
+    Raises
+    ------
+    TiedParametersError, OptionError, DataError
+        As `trace` does.
+    """
     flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
+    share = share_of_sum(reduction, len(rows))
     by_step: Any = 0.0
     for block, found, passes in _squares(circuit, rows, space, include_inputs):
         with np.errstate(over="ignore"):
             by_step = by_step + found @ block.asked
         step_of = passes.program.step_of
-    by_node = {i: float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes}
+    by_node = {i: share * float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes}
     layer = _layers(circuit)
     by_layer: dict[int, float] = {}
     for i, value in by_node.items():
@@ -91,16 +148,42 @@ def breakdown(
 
 
 def diagonal(
-    circuit: Circuit, X: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
+    circuit: Circuit,
+    X: Any,
+    *,
+    space: str = "weights",
+    include_inputs: bool = False,
+    reduction: str = "sum",
+    missing: str = "raise",
 ) -> dict[int, Array]:
-    """`{node: array}`: the diagonal of the Hessian of Σ log p(x).
+    """The diagonal of the Hessian of the negative log-likelihood.
 
-    In the weights `-Σ_x (∂ log p(x)/∂θ)²`: squared row by row, then added up. In logits `Σ_x d (1 - 2θ) - d²`. On the simplex the
-    diagonal of the projected Hessian, `-Σ_x (g - mean of g over the unit's edges)²`.
+    In the weights `Σ_x (∂ log p(x)/∂θ)²`: squared row by row, then added up. In logits `Σ_x d² - d (1 - 2θ)`. On the simplex the
+    diagonal of the projected Hessian, `Σ_x (g - mean of g over the unit's edges)²`.
+
+    Parameters
+    ----------
+    circuit, X, include_inputs, missing
+        As for `trace`.
+    space
+        `"weights"`, `"logits"` or `"simplex"`.
+    reduction
+        `"sum"` over rows, or `"mean"`.
+
+    Returns
+    -------
+    dict
+        Node -> array of the shape of its weights.
+
+    Raises
+    ------
+    TiedParametersError, OptionError, DataError
+        As `trace` does.
     """
     check_space(space)
     flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
+    share = share_of_sum(reduction, len(rows))
     layout = Layout(circuit, include_inputs)
     layout.refuse_ties("diagonal")
     from flatpc.curvature.passes import HardRows
@@ -116,7 +199,7 @@ def diagonal(
         each = spaces.diagonal(space, layout, wide.theta, wide.row_gradients(X))
         more = (each * counts).sum(0).to_float()
         out = out + more if in_range else more
-    return layout.arrays(out)
+    return layout.arrays(share * out)
 
 
 def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tuple[Block, Passes]]:
@@ -131,7 +214,7 @@ def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tup
 
 
 def _squares(circuit: Circuit, rows: Array, space: str, include_inputs: bool) -> Iterator[tuple[Block, Array, Passes]]:
-    """Blocks, with what each step contributes to the negated trace at each distinct row."""
+    """Blocks, with what each step contributes to the trace at each distinct row."""
     check_space(space, TRACE_SPACES)
     layout = Layout(circuit, include_inputs)
     layout.refuse_ties("trace")

@@ -39,8 +39,8 @@ class Curvature:
         some = rows[:: -(-len(rows) // CURVATURE_ROWS)]
         if not any(isinstance(node, Sum | Mixture) for node in circuit.nodes):
             return Curvature(0.0, {}, len(some))
-        found = breakdown(circuit, some, missing="marginalize")
-        return Curvature(found.total / len(some), {k: v / len(some) for k, v in found.by_layer.items()}, len(some))
+        found = breakdown(circuit, some, reduction="mean", missing="marginalize")
+        return Curvature(found.total, found.by_layer, len(some))
 
 
 def free_parameters(circuit: Circuit) -> int:

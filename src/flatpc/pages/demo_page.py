@@ -85,8 +85,9 @@ def _tell(tab: Blocks, comparison: Comparison, quick: bool) -> None:
     k, n_vectors, n_steps = (5, 1, 10) if quick else (15, 4, 40)
     top, density = {}, {}
     for name, circuit in circuits.items():
-        top[name] = fp.curvature.eigenvalues(circuit, data.train, k, tolerance=1e-4)
-        density[name] = fp.curvature.spectral_density(circuit, data.train, n_vectors=n_vectors, n_steps=n_steps)
+        top[name] = fp.curvature.eigenvalues(circuit, data.train, k, reduction="mean", tolerance=1e-4)
+        options: Any = {"reduction": "mean", "n_vectors": n_vectors, "n_steps": n_steps}
+        density[name] = fp.curvature.spectral_density(circuit, data.train, **options)
     tab.figures({"Largest eigenvalues": eigenvalue_bars(top), "Density of all eigenvalues": spectral_densities(density)})
 
 

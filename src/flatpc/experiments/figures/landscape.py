@@ -55,7 +55,7 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
         )
         directions, along = surface.directions, line.directions  # the second model is seen along those of the first
         top = {
-            space: curvature.eigenvalues(circuit, data.train, piece["eigenvalues"], space=space).values
+            space: curvature.eigenvalues(circuit, data.train, piece["eigenvalues"], space=space, reduction="mean").values
             for space in ("weights", "logits")
         }
         out |= {"steps": surface.steps, "line_steps": line.steps}
