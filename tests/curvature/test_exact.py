@@ -368,6 +368,6 @@ def test_breakdown_adds_up():
         found = fp.curvature.breakdown(circuit, X, include_inputs=inputs)
         assert found.total == pytest.approx(fp.curvature.trace(circuit, X, include_inputs=inputs).sum(), rel=1e-12)
         diagonal = fp.curvature.diagonal(circuit, X, include_inputs=inputs)
-        assert found.by_node == pytest.approx({i: -d.sum() for i, d in diagonal.items()}, rel=1e-12)
+        assert found.by_node == pytest.approx({i: d.sum() for i, d in diagonal.items()}, rel=1e-12)
         assert sum(found.by_layer.values()) == pytest.approx(found.total)
         assert (0 in found.by_layer) == inputs

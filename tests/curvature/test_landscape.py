@@ -73,7 +73,7 @@ def test_edges_of_weight_zero_stay():
 def test_eigenvector_directions_are_the_steepest(problem):
     """To second order the loss rises by λ/2 · length² along an eigenvector."""
     circuit, X, _ = problem
-    top = fp.curvature.eigenvalues(circuit, X, k=1, space="logits")
+    top = fp.curvature.eigenvalues(circuit, X, k=1, space="logits", reduction="mean")
     found = fp.curvature.landscape(circuit, X, dimensions=1, n_steps=3, radius=1e-4, directions="eigenvectors")
     bend = (found.train[0] - 2 * found.train[1] + found.train[2]) / 1e-8
     assert bend == pytest.approx(top.values[0] * np.linalg.norm(found.directions[0]) ** 2, rel=1e-3)
