@@ -223,7 +223,7 @@ def spectrum() -> Numbers | None:
         return None
     circuit, X = _fitted("nltcs")
     before = time.perf_counter()
-    found = fp.curvature.eigenvalues(circuit, X, k=15)
+    found = fp.curvature.eigenvalues(circuit, X, k=15, reduction="mean")
     seconds = time.perf_counter() - before
     print(
         f"{len(found.vectors):,} weights, {len(X):,} rows: {found.n_products} products in {seconds:.1f} s (at most 120), "
