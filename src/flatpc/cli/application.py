@@ -24,6 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from flatpc.cli.wording import in_options
+from flatpc.data.printable import printable
 from flatpc.errors import FlatpcError
 
 OK, MISTAKE, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
@@ -68,7 +69,7 @@ class Commands(TyperGroup):
 
 def say(text: str) -> None:
     """A line for the user, on standard error."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def _give_up_output() -> None:

@@ -12,7 +12,8 @@ import typer
 
 from flatpc.cli.application import examples, say
 from flatpc.cli.options import Data, Force, IgnoreExtra, Json, Missing, ModelFile, OfSplit, OnMissing, OnUnseen, Seed, Unseen
-from flatpc.cli.output import TABLES, check_output, number, print_json, show_table, write_table
+from flatpc.cli.output import TABLES, check_output, number, print_json, safe_for_spreadsheets, show_table, write_table
+from flatpc.data.printable import printable
 from flatpc.errors import OptionError
 
 Output = Annotated[
@@ -163,7 +164,8 @@ def _put(table: Any, output: Path | None, json: bool) -> None:
     if output is None and json:
         print_json(frame.rows(named=True))
     elif output is None:
-        sys.stdout.write(frame.write_csv())
+        text = safe_for_spreadsheets(frame).write_csv()
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
     else:
         write_table(frame, output)
         if json:

@@ -204,6 +204,8 @@ def read_kinds(given: list[str]) -> dict[str | int, str]:
         column, sign, kind = text.rpartition("=")
         if not sign or not column:
             raise OptionError(f"--kind {text}; write a column and its kind, such as --kind age=continuous.")
+        if column in out:
+            raise OptionError(f"--kind {column} stands there twice; give a column one kind.")
         out[column] = kind
     return out
 

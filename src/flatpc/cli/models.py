@@ -59,6 +59,8 @@ def read_given(given: Sequence[str], columns: Columns) -> Array:
         if not sign:
             raise OptionError(f"--given {text}; write a column and its value, such as --given {columns.names[0]}=VALUE.")
         j = columns.position(name)
+        if not np.isnan(row[j]):
+            raise OptionError(f"--given {name} stands there twice; give a column one value.")
         row[j] = _code(columns.columns[j], value)
     return row
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flatpc.data.printable import printable, without_formulas
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def show_table(title: str, rows: Sequence[Sequence[str]], head: Sequence[str] = 
     for column in out.columns[1:]:
         column.justify = "right"
     for row in rows:
-        out.add_row(*map(Text, row))
-    console().print(title, style="bold", markup=False)
+        out.add_row(*(Text(printable(cell)) for cell in row))
+    console().print(printable(title), style="bold", markup=False)
     console().print(out)
 
 
@@ -104,8 +105,21 @@ def write_table(frame: Any, path: Path) -> None:
     elif ending == ".npz":
         _write_npz(frame, data, path)
     else:
-        frame.write_csv(data, separator="\t" if ending == ".tsv" else ",")
+        safe_for_spreadsheets(frame).write_csv(data, separator="\t" if ending == ".tsv" else ",")
     replace_file(path, data.getvalue())
+
+
+def safe_for_spreadsheets(frame: Any) -> Any:
+    """The frame without formulas; a line says so if there were any."""
+    from flatpc.cli.application import say
+
+    safe, changed = without_formulas(frame)
+    if changed:
+        say(
+            f"Texts that a spreadsheet would take for formulas have an apostrophe before them in "
+            f"{', '.join(map(repr, changed))}; write .parquet to keep them as they are."
+        )
+    return safe
 
 
 def _write_npz(frame: Any, data: io.BytesIO, path: Path) -> None:

@@ -128,13 +128,15 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
             )
         renamed = (replace(column, name=name) for column, name in zip(table.columns, wanted, strict=True))
         return RawTable(tuple(renamed), table.container, table.native)
+    names = set(table.names)
     for column in wanted:
-        if column not in table.names:
+        if column not in names:
             raise DataError(
                 f"{name} has no column {column!r}, which the model needs; add it, empty where unknown. "
                 f"It has {_some_of(table.names)}."
             )
-    extra = [column for column in table.names if column not in wanted]
+    known = set(wanted)
+    extra = [column for column in table.names if column not in known]
     if extra and not ignore_extra:
         raise DataError(f"{name} has the column {extra[0]!r}, which the model doesn't know; remove it, or pass --ignore-extra.")
     by_name = {column.name: column for column in table.columns}

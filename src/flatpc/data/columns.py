@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, shown
 from flatpc.data.filling import fill_in, new_table
+from flatpc.data.printable import printable
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
 from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
@@ -219,7 +220,7 @@ class Columns:
             names = [str(category) for category in column.categories]
             values = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
             # As text: a name such as "height [cm]" is no markup.
-            out.add_row(Text(column.name), column.kind, column.why, Text(values))
+            out.add_row(Text(printable(column.name)), column.kind, column.why, Text(printable(values)))
         return out
 
 

@@ -6,7 +6,8 @@ whole number stands where whole numbers are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,26 @@ def fill_in(table: RawTable, values: Mapping[int, Values]) -> Any:
     for j, rows in gaps.items():
         if rows:
             given = columns[j].to_list()
+            read = _like(given)
             for i in rows:
-                given[i] = values[j][i]
-            # A column of a file without a single value has no type of its own.
-            dtype = columns[j].dtype if len(rows) < len(given) else None
+                given[i] = read(values[j][i])
+            # A column without any value may have any type, and Decimals bring their own number of digits.
+            fits = columns[j].dtype != nw.Boolean or all(isinstance(values[j][i], bool) for i in rows)
+            if not fits:
+                given = [value if value is None else float(value) for value in given]
+            own = fits and len(rows) < len(given) and not columns[j].dtype.is_decimal()
+            dtype = columns[j].dtype if own else None
             columns[j] = nw.new_series(columns[j].name, given, dtype=dtype, backend=frame.implementation)
     return frame.with_columns(*columns).to_native()
+
+
+def _like(given: Values) -> Callable[[Any], Any]:
+    """How to make a number one of a column's own: a Decimal with as many digits after the point, if it has Decimals."""
+    decimals = [value for value in given if isinstance(value, Decimal)]
+    if not decimals:
+        return lambda value: value
+    digits = max(0, *(-int(value.as_tuple().exponent) for value in decimals))
+    return lambda value: Decimal(f"{value:.{digits}f}")
 
 
 def _gaps(column: RawColumn) -> list[int]:
@@ -63,7 +78,10 @@ def _pandas(given: Any, rows: list[int], values: Values) -> Any:
     """The column with its gaps filled; as objects, if its type can't hold what fills them."""
     filled = given.astype(object)
     filled.iloc[rows] = [values[i] for i in rows]
-    again = filled.astype(given.dtype)
+    try:
+        again = filled.astype(given.dtype)
+    except (TypeError, ValueError):
+        return filled
     return filled if again.isna().any() else again
 
 

@@ -20,6 +20,9 @@ from flatpc.errors import DataError, ShapeError
 
 _NUMBERS = (int, float, Decimal, np.number, np.bool_)
 
+LARGEST_WHOLE = 1 << 53
+"""Whole numbers up to here are exact in float64."""
+
 DType = Literal["boolean", "integer", "float", "text"]
 
 
@@ -111,6 +114,11 @@ def _from_array(X: NDArray[Any], container: str) -> RawTable:
     if X.dtype.kind not in "biuf":
         raise ColumnTypeError(f"The table holds {X.dtype}; give numbers or text.")
     dtype: DType = "boolean" if X.dtype.kind == "b" else "integer" if X.dtype.kind in "iu" else "float"
+    if dtype == "integer":
+        for name, column in zip(names, np.ma.getdata(X).T, strict=True):
+            problem = _beyond_floats(name, column)
+            if problem:
+                raise ColumnTypeError(problem)
     rows = np.asfortranarray(np.ma.getdata(X), dtype=np.float64)
     if isinstance(X, np.ma.MaskedArray):
         rows = np.where(np.ma.getmaskarray(X), np.nan, rows)
@@ -138,7 +146,8 @@ def _from_frame(X: Any) -> RawTable:
         name, kind = str(series.name), series.dtype
         if kind.is_numeric():
             dtype: DType = "integer" if kind.is_integer() else "float"
-            columns.append(RawColumn(name, dtype, np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)))
+            problem = _beyond_floats(name, series.drop_nulls()) if dtype == "integer" else ""
+            columns.append(RawColumn(name, dtype, np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64), problem))
         elif kind.is_temporal():
             problem = f"Column {name!r} holds dates or times ({kind}); turn them into numbers, such as days, or drop the column."
             columns.append(RawColumn(name, "float", np.full(len(series), np.nan), problem))
@@ -161,6 +170,9 @@ def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
         return RawColumn(name, "boolean", _numbers(given))
     if all(isinstance(value, _NUMBERS) for value in some):
         whole = bool(some) and all(isinstance(value, int | np.integer) for value in some)
+        problem = _beyond_floats(name, some) if whole else ""
+        if problem:
+            raise ColumnTypeError(problem)
         return RawColumn(name, "integer" if whole else "float", _numbers(given))
     for value in some:
         if not isinstance(value, str):
@@ -173,8 +185,24 @@ def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
     return RawColumn(name, "text", texts)
 
 
+def _beyond_floats(name: str, values: Any) -> str:
+    """What is wrong with whole numbers that float64 can't tell from their neighbours; nothing if there are none."""
+    if len(values) == 0:
+        return ""
+    for value in (values.min(), values.max()) if hasattr(values, "min") else (min(values), max(values)):
+        if abs(int(value)) > LARGEST_WHOLE:
+            return (
+                f"Column {name!r} holds the whole number {reprlib.repr(int(value))}, and from 2**53 on a float can't tell one "
+                f"from the next; turn identifiers into text, divide large numbers by their unit, or drop the column."
+            )
+    return ""
+
+
 def _is_missing(value: Any) -> bool:
     # Comparisons with pandas' NA are NA themselves, so it goes by the name of its type.
+    if isinstance(value, Decimal):
+        # Comparing a signalling NaN is an error.
+        return value.is_nan()
     return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, _NUMBERS) and value != value)
 
 

@@ -36,6 +36,7 @@ MAX_TEXTS = 256
 """A column with more different texts is more likely an identifier than a variable."""
 MANY = 20
 """So is one of so many texts, or more, that has none of them twice."""
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 
 
@@ -82,6 +83,11 @@ def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
             raise DataError(
                 f"{column.label} holds dates such as {texts[0]!r}; turn them into numbers, such as days, or drop it. Or {said}."
             )
+    if n > MAX_CATEGORIES and all(_THOUSANDS.match(text) or is_number(text) for text in texts):
+        raise DataError(
+            f"{column.label} holds numbers with commas between thousands, such as "
+            f"{next(text for text in texts if ',' in text)!r}; write them without. Or {said}."
+        )
     if n > MAX_TEXTS or n == len(known) >= MANY:
         raise DataError(f"{column.label} holds {n:,} different texts, as names or identifiers do; drop it, or {said}.")
     return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
@@ -111,9 +117,10 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
             raise OptionError(f"There are {len(names)} columns but {len(overrides)} kinds; give one for each, or some by name.")
         given = dict(zip(names, overrides, strict=True))
     out: dict[str, Kind] = {}
+    known = set(names)
     for key, kind in given.items():
         name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
-        if name not in names:
+        if name not in known:
             shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise OptionError(f"kinds names the column {key!r}, which the table doesn't have; it has {shown}.")
         if kind not in KINDS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +50,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
     - `.csv`, `.tsv` (also with `.gz`), UTF-8: the first line names the columns, unless it holds numbers only (other than 0, 1, 2,
       3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
-      values. Blanks around values are ignored. A csv may have semicolons in place of commas, and decimal commas then.
+      values. Blanks around values are ignored. A csv may have semicolons, tabs or bars in place of commas, if its first line has
+      no commas outside quotes; with semicolons, decimal commas.
     - `.parquet`: missing values are null.
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
@@ -77,10 +80,12 @@ def _read_text(file: Path) -> Table:
             text.seek(0)
             names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
         has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-        if has_header and twice is not None:
+        if has_header and len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
             raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
-        frame = pl.read_csv(file, separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None)
+        frame = pl.read_csv(
+            _with_line_feeds(file), separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None
+        )
     except UnicodeDecodeError:
         raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
     except (pl.exceptions.PolarsError, OSError, csv.Error, EOFError) as error:
@@ -95,8 +100,21 @@ def _read_text(file: Path) -> Table:
 
 
 def _separator(line: str) -> str:
-    """A comma; or a semicolon, if only that divides the first line, as in countries where numbers have decimal commas."""
-    return ";" if ";" in line and "," not in line else ","
+    """A comma; if there is none in the first line, a semicolon (where numbers have decimal commas), a tab or a bar."""
+    bare = re.sub('"[^"]*"', "", line)
+    return next((sign for sign in ",;\t|" if sign in bare), ",")
+
+
+def _with_line_feeds(file: Path) -> Path | bytes:
+    """The file; or its contents, if carriage returns alone end its lines, as on very old computers."""
+    if file.name.lower().endswith(".gz"):
+        data = gzip.decompress(file.read_bytes())
+        return data.replace(b"\r", b"\n") if b"\r" in data and b"\n" not in data else file
+    with file.open("rb") as start:
+        beginning = start.read(1 << 20)
+        if b"\r" not in beginning or b"\n" in beginning:
+            return file
+        return (beginning + start.read()).replace(b"\r", b"\n")
 
 
 def _numbers_its_columns(names: list[str]) -> bool:

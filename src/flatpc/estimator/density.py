@@ -199,7 +199,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         table = read_raw(X)
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
-        except ValueError as error:  # scikit-learn's words, about the number of columns or their names
+        except (ValueError, TypeError) as error:  # scikit-learn's words, about the number of columns or their names
             raise ShapeError(str(error)) from None
         return table
 
