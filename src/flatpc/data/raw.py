@@ -186,16 +186,23 @@ def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
 
 
 def _beyond_floats(name: str, values: Any) -> str:
-    """What is wrong with whole numbers that float64 can't tell from their neighbours; nothing if there are none."""
+    """What is wrong with whole numbers of which float64 can't tell some from others; nothing if it can."""
     if len(values) == 0:
         return ""
-    for value in (values.min(), values.max()) if hasattr(values, "min") else (min(values), max(values)):
-        if abs(int(value)) > LARGEST_WHOLE:
-            return (
-                f"Column {name!r} holds the whole number {reprlib.repr(int(value))}, and from 2**53 on a float can't tell one "
-                f"from the next; turn identifiers into text, divide large numbers by their unit, or drop the column."
-            )
-    return ""
+    ends = (values.min(), values.max()) if hasattr(values, "min") else (min(values), max(values))
+    largest = max(ends, key=lambda end: abs(int(end)))
+    if abs(int(largest)) <= LARGEST_WHOLE:
+        return ""
+    distinct = {int(value) for value in values}
+    try:
+        if len({float(value) for value in distinct}) == len(distinct):
+            return ""
+    except OverflowError:
+        pass
+    return (
+        f"Column {name!r} holds whole numbers such as {reprlib.repr(int(largest))}, and beyond 2**53 a float can't tell one from "
+        f"the next; turn identifiers into text, subtract what large numbers have in common, or drop the column."
+    )
 
 
 def _is_missing(value: Any) -> bool:
