@@ -23,7 +23,15 @@ def new_table(names: Sequence[str], values: Sequence[Values], container: Any) ->
         return _array(values, container)
     import narwhals as nw
 
-    return nw.from_dict(dict(zip(names, values, strict=True)), backend=container).to_native()
+    return nw.from_dict(
+        {name: _storable(column) for name, column in zip(names, values, strict=True)}, backend=container
+    ).to_native()
+
+
+def _storable(values: Values) -> Values:
+    """Floats in place of whole numbers that 64 bits don't hold."""
+    wide = any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values)
+    return [float(value) for value in values] if wide else values
 
 
 def fill_in(table: RawTable, values: Mapping[int, Values]) -> Any:
