@@ -45,7 +45,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "flatpc needs Python 3.11 or newer, and $(PYTHON) is `$(PYTHON) --version`. Name another: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[paper]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -106,8 +106,8 @@ def measured() -> str:
         ],
         ["5% of dna, validation NLL after 100 epochs, mean of three trials", _ablation(), "`flatpc reproduce figure-ablation`"],
         [
-            "`fp.choose` of version 0.1.0, a minute on one core, against the best of a factorised model, a Chow-Liu tree and the paper's "
-            "two models: 20 binary data sets, 5 fractions of their rows",
+            "`fp.choose` of version 0.1.0, a minute on one core, against the best of a factorised model, a Chow-Liu tree and the "
+            "paper's two models: 20 binary data sets, 5 fractions of their rows",
             _never_lose(),
             "`flatpc reproduce never-lose`",
         ],

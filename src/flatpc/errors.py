@@ -57,6 +57,10 @@ class OptionError(FlatpcError):
         self.option = option
 
 
+class MissingPackageError(FlatpcError, ImportError):
+    """A package that is not part of the base install; the message names the extra to install."""
+
+
 class WriteError(FlatpcError, OSError):
     """A file that can't be written: no such folder, no permission, no room."""
 

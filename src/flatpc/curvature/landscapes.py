@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._extras import need
 from flatpc._options import flag, number, seed_number, whole_number, wrong
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.directions import LANDSCAPE_SPACES, Coordinates, find_directions
@@ -43,12 +44,14 @@ class Landscape:
 
     def plot(self, kind: str = "auto", **options: Any) -> Any:
         """A matplotlib figure: `"line"` for one direction, `"contour"` or `"surface"` for two."""
+        need("matplotlib", "plots", "A figure")
         from flatpc.curvature.plots import plot
 
         return plot(self, kind, **options)
 
     def interactive(self) -> Any:
         """A plotly figure that can be turned."""
+        need("plotly", "plots", "A figure that can be turned")
         from flatpc.curvature.plots import interactive
 
         return interactive(self)

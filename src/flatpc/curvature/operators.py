@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from flatpc._extras import need
 from flatpc._options import choice, flag
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
@@ -298,6 +299,7 @@ class _Autograd:
     """Products on the torch engine, one by one."""
 
     def __init__(self, layout: Layout, rows: Array) -> None:
+        need("torch", "torch", "Products by automatic differentiation")
         from flatpc.curvature.autograd import Autograd
 
         self._autograd, self.rows = Autograd(layout), rows

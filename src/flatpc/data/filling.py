@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._extras import need
 from flatpc.data.raw import RawColumn, RawTable
 
 Values = Sequence[Any]
@@ -109,6 +110,7 @@ def _array(values: Sequence[Values], container: str) -> Any:
     rows = np.array(values, dtype=np.float64).T.copy()
     if container == "numpy":
         return rows
+    need("torch", "torch", "A model that was learnt from tensors, and answers with them,")
     import torch
 
     return torch.from_numpy(rows)

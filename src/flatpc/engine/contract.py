@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._extras import need
 from flatpc._options import choice
 from flatpc.families.base import Statistics
 
@@ -62,6 +63,7 @@ def get_engine(name: str = "auto") -> Engine:
         from flatpc.engine.numba_engine import NumbaEngine
 
         return NumbaEngine()
+    need("torch", "torch", "engine='torch'")
     from flatpc.engine.torch_engine import TorchEngine
 
     return TorchEngine()

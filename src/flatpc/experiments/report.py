@@ -359,8 +359,9 @@ _LEAD = (
 )
 _NEVER_LOSE = (
     "Our default, `fp.choose` as of version 0.1.0 with 60 seconds for each cell, against the factorised model, the Chow-Liu "
-    "tree and the paper's two models: a cell is won if its mean test NLL is at most the best of theirs, or within one standard error of it. "
-    "Beside them the rivals, each alone: the same hidden tree with each regulariser, as strong as validation likes best."
+    "tree and the paper's two models: a cell is won if its mean test NLL is at most the best of theirs, or within one standard "
+    "error of it. Beside them the rivals, each alone: the same hidden tree with each regulariser, as strong "
+    "as validation likes best."
 )
 _RIVALS = (
     "What else could be done with the same rows. μ, the count of Laplace's rule and the smoothing of the simple models are "

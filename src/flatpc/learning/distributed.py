@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._extras import need
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class _Connected(Workers):
 
 def connect() -> Workers:
     """Join the process group that torchrun announces in the environment, or the one that was joined already."""
+    need("torch", "torch", "distributed=True")
     import torch.distributed as dist
 
     if not dist.is_available():

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from flatpc._options import file_path
-from flatpc.errors import OptionError
+from flatpc.errors import MissingPackageError
 from flatpc.learning.history import Row
 
 
@@ -19,7 +19,9 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise OptionError("TensorBoard(...) needs the package tensorboard; install it, or pass log='run.jsonl'.") from None
+            raise MissingPackageError(
+                "TensorBoard(...) needs the packages tensorboard and torch; install them, or pass log='run.jsonl'."
+            ) from None
         self._writer: Any = SummaryWriter(str(folder))
 
     def __call__(self, row: Row, circuit: Any) -> None:

@@ -10,7 +10,12 @@
 | a file to save | `.download(name, content)` |
 """
 
-from flatpc.pages.page import Blocks, Page
-from flatpc.pages.tables import Cell, Column
+from flatpc._extras import need
+
+for _package in ("jinja2", "markdown_it", "matplotlib", "plotly", "PIL"):
+    need(_package, "paper", "A page")
+
+from flatpc.pages.page import Blocks, Page  # noqa: E402
+from flatpc.pages.tables import Cell, Column  # noqa: E402
 
 __all__ = ["Blocks", "Cell", "Column", "Page"]
