@@ -97,6 +97,10 @@ def fit(
     time_budget: Annotated[
         float | None, typer.Option(help="The most seconds it may take; none unless given.", show_default=False)
     ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder in which to keep what has been learnt so far.", show_default=False)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in the folder of --checkpoint.")] = False,
     fraction: Annotated[float, typer.Option(help="Learn from this share of the training rows.")] = 1.0,
     kind: Annotated[
         list[str] | None,
@@ -115,9 +119,11 @@ def fit(
 
     Kinds of columns are recognised and shown. Models from independent columns to averages of hidden trees are tried, judged by
     rows that had no part in learning, and the choice is fitted to all rows. With --method, --epochs and the like one structure is
-    trained as told. Ctrl-C ends learning and keeps the best model so far.
+    trained as told. Ctrl-C ends learning and keeps the best model so far. With --checkpoint, the same command and --resume go on
+    with a run that was killed, and end with the same model.
     """
     check_output(output, force)
+    check_checkpoint(checkpoint, resume)
     if not 0 < fraction <= 1:
         raise OptionError(f"--fraction {fraction}; it is greater than 0 and at most 1.")
     judges, share = read_valid(valid)
@@ -131,7 +137,7 @@ def fit(
     given: dict[str, Any] = {
         "method": None if method is None else method.value, "epochs": epochs, "batch_size": batch_size,
         "step_size": _step_size(step_size, method or Method.EM), "patience": patience, "share": share,
-        "pseudocount": _zero_or_more("--pseudocount", pseudocount), "checkpoint": None,
+        "pseudocount": _zero_or_more("--pseudocount", pseudocount),
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     weight = read_mu(mu)
@@ -145,7 +151,7 @@ def fit(
         told = Told(**given, mu="auto" if weight is None else weight)
     run = Run(
         data, wishes, told, "auto" if weight is None else weight, effort.value, _positive("--time-budget", time_budget), seed,
-        judges, share is None, fraction, read_kinds(kind or []), drop or [], missing.value, unseen.value, quiet=json,
+        judges, share is None, fraction, read_kinds(kind or []), drop or [], missing.value, unseen.value, checkpoint, quiet=json,
     )  # fmt: skip
     run.learn(output)
     found = run.measure(output)
@@ -155,6 +161,21 @@ def fit(
         run.show(found)
     if run.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def check_checkpoint(folder: Path | None, resume: bool) -> None:
+    """Refuse to start in a folder that something was learnt in, and to go on where nothing was."""
+    if folder is None:
+        if resume:
+            raise OptionError("--resume goes on with what is in a folder; name it: --checkpoint FOLDER.")
+        return
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"--checkpoint {folder} is a file; give the name of a folder.")
+    begun = folder.is_dir() and any(folder.iterdir())
+    if begun and not resume:
+        raise OptionError(f"--checkpoint {folder} holds files already; add --resume to go on with them, or give a new folder.")
+    if resume and not begun:
+        raise OptionError(f"--resume: there is nothing in {folder} to go on with; leave --resume out to start anew.")
 
 
 def read_mu(text: str) -> float | str | None:

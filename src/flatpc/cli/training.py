@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._writing import cant_write, check_target
 from flatpc.circuit.circuit import Circuit
 from flatpc.cli.application import say
 from flatpc.cli.output import console, number, show_table
@@ -20,6 +21,7 @@ from flatpc.cli.wording import in_options
 from flatpc.data.columns import Columns
 from flatpc.errors import FlatpcError
 from flatpc.learning.sharpness import Sharpness
+from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choosing import search
 from flatpc.search.plans import Wishes
 from flatpc.search.told import Told, train_as_told
@@ -38,11 +40,11 @@ class Run:
     def __init__(
         self, data: str, wishes: Wishes, told: Told | None, mu: float | str, effort: str, time_budget: float | None, seed: int,
         valid: str | None, own_valid: bool, fraction: float, kinds: dict[str | int, str], drop: list[str], missing: str,
-        unseen: str, quiet: bool,
+        unseen: str, checkpoint: Path | None, quiet: bool,
     ) -> None:  # fmt: skip
         self._missing, self._unseen, self._drop, self._quiet = missing, unseen, drop, quiet
         self._wishes, self._told, self._mu, self._effort = wishes, told, mu, effort
-        self._time_budget, self._seed = time_budget, seed
+        self._time_budget, self._seed, self._checkpoint = time_budget, seed, checkpoint
         source = read_source(data, seed, fraction)
         table = without(read_columns(source.train, source.name), drop, source.name)
         self.columns = Columns.learn(table, kinds or None)
@@ -76,6 +78,7 @@ class Run:
         begin = time.monotonic()
         common: dict[str, Any] = {
             "valid": self.valid, "seed": self._seed, "time_budget": self._time_budget, "names": self.columns.names,
+            "checkpoints": self._checkpoints(),
         }  # fmt: skip
         with Bar() as bar:
             if self._told is not None:
@@ -91,6 +94,16 @@ class Run:
         self.seconds = time.monotonic() - begin
         # Before anything else is computed: from here on what was learnt is safe.
         save_model(output, self.choice.circuit, self.columns, self._about())
+
+    def _checkpoints(self) -> Checkpoints | None:
+        if self._checkpoint is None:
+            return None
+        try:
+            self._checkpoint.mkdir(exist_ok=True)
+        except OSError as error:
+            raise cant_write(self._checkpoint, error) from None
+        check_target(self._checkpoint / "any")
+        return Checkpoints(self._checkpoint)
 
     @property
     def interrupted(self) -> bool:

@@ -40,7 +40,8 @@ def candidates(regularizer: Any, sharpness: Any, method: str = "em") -> tuple[tu
 def fit_auto(fit: Callable[..., Fit], options: dict[str, Any]) -> Fit:
     """`fit` with the regulariser that validation likes best, or none; `options` are all arguments of `fit`.
 
-    Each is tried for a fifth of the epochs, from the same start; the best is then used for all of them.
+    Each is tried for a fifth of the epochs, from the same start; the best is then used for all of them. Trials have checkpoints of
+    their own, numbered from 0.
     """
     method, valid = options["method"], options["valid"]
     if valid is None:
@@ -48,10 +49,13 @@ def fit_auto(fit: Callable[..., Fit], options: dict[str, Any]) -> Fit:
     given, tried = candidates(options["regularizer"], options["sharpness"], method)
     own = {**options, "sharpness": None}
     trial = {**own, "epochs": max(1, round(TRIAL_SHARE * options["epochs"])), "progress": False}
-    for name in ("checkpoint", "log"):
-        trial[name] = None
+    trial["log"] = None
     trial["callbacks"] = ()
-    judged = [(fit(**{**trial, "regularizer": list(parts)}).best_nll, parts) for parts in (given, *tried)]
+    judged = []
+    for number, parts in enumerate((given, *tried)):
+        if options["checkpoint"] is not None:
+            trial["checkpoint"] = f"{options['checkpoint']}.{number}"
+        judged.append((fit(**{**trial, "regularizer": list(parts)}).best_nll, parts))
     best_nll, best = min(judged, key=lambda pair: pair[0])
     result = fit(**{**own, "regularizer": list(best)})
     name = " + ".join(short(part) for part in best) or "no regulariser"

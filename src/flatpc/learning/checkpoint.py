@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,14 @@ from safetensors.numpy import save as write_arrays
 
 from flatpc._writing import replace_file
 from flatpc.circuit.nodes import Sum
+from flatpc.engine.evaluator import Work
 from flatpc.errors import FileFormatError, FlatpcError, OptionError
 from flatpc.learning.history import History, row_from_json, to_json
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-VERSION = 2
+VERSION = 3
 SAMPLES = 1000
 _KEY = "flatpc checkpoint"
 
@@ -47,6 +48,8 @@ class State:
     notes: list[str] = field(default_factory=list)
     stopped: str = ""
     """Why the run ended, if it has."""
+    work: Work = field(default_factory=Work)
+    """What its passes have done."""
 
 
 def fingerprint(circuit: Circuit, X: Any, valid: Any, options: dict[str, Any]) -> dict[str, str]:
@@ -120,6 +123,7 @@ def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) 
         "history": to_json(state.history),
         "notes": state.notes,
         "stopped": state.stopped,
+        "work": asdict(state.work),
     }
     text["sha256"] = _digest_of(arrays, text)
     replace_file(path, write_arrays(arrays, {_KEY: json.dumps(text)}))
@@ -172,6 +176,7 @@ def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         History(row_from_json(row) for row in text["history"]),
         text["notes"],
         text["stopped"],
+        Work(int(text["work"]["passes"]), int(text["work"]["steps"]), float(text["work"]["multiplications"])),
     )
 
 

@@ -149,6 +149,7 @@ class Loop:
             checkpoint.check_arrays(self.plan.checkpoint, found.best, model.packed(self.learner.evaluator))
         self.state = found
         self.learner.restore(found.learner)
+        self.learner.evaluator.work = found.work
         self._good = self._last = found.learner
         self._before = found.history[-1]["seconds"] if found.history else 0.0
         if not found.stopped and self._before > self.plan.time_budget:
@@ -164,7 +165,7 @@ class Loop:
         if last or self.state.epoch % self.plan.checkpoint_every == 0:
             # Whom the clock or the user stopped may go on another time.
             final = self.state.stopped if self.state.stopped in FINAL else ""
-            state = replace(self.state, learner=self._last, stopped=final)
+            state = replace(self.state, learner=self._last, stopped=final, work=self.learner.evaluator.work)
             self._aside(checkpoint.write, self.plan.checkpoint, state, self.identity)
 
     def _aside(self, write: Callable[..., None], *arguments: Any) -> None:

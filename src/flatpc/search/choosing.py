@@ -19,6 +19,7 @@ from flatpc.families import Family
 from flatpc.learning.auto_regularizer import candidates
 from flatpc.learning.sharpness import is_auto
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members
+from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import varying, with_first_floor
 from flatpc.search.judging import splits
@@ -174,6 +175,7 @@ def search(
     names: Sequence[str] | None = None,
     watch: Watch | None = None,
     say: Callable[[float, str], None] | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Choice:
     """`choose` for rows that have been read; `names` of columns are for messages."""
     wishes = wishes or Wishes()
@@ -181,7 +183,7 @@ def search(
     return _Search(
         rows, families, valid, groups, read_effort(effort), judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
-        choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say,
+        choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say, checkpoints,
     ).run()  # fmt: skip
 
 
@@ -192,6 +194,7 @@ class _Search:
         self, rows: Array, families: Sequence[Family], valid: Array | None, groups: Any, effort: float, judge: str,
         wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int, missing: str,
         n_threads: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+        checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average, wishes, say
         continuous = np.array([family.defines("rescaled") for family in families])
@@ -211,7 +214,7 @@ class _Search:
         self.time_budget = time_budget
         self.task = Task(
             found, with_first_floor(families, self.scaling.scale), seed, missing, n_threads, varying(self.rows),
-            watch=None if watch is None else self._watched,
+            watch=None if watch is None else self._watched, checkpoints=checkpoints,
         )  # fmt: skip
 
     @property

@@ -15,6 +15,7 @@ from flatpc.errors import OptionError
 from flatpc.families import Family
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.sharpness import Sharpness
+from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import with_first_floor
 from flatpc.search.judging import Split
@@ -47,7 +48,6 @@ class Told:
     """Epochs without a better validation NLL; 0 for ever."""
     share: float = 0.2
     """Of the rows, held back to judge by where no validation rows are given; 0 for none."""
-    checkpoint: str | None = None
 
     def options(self, n_rows: int) -> dict[str, Any]:
         """Of `fit`. Few rows: all of them at every step of EM, which then climbs with each; else batches and smaller steps."""
@@ -65,6 +65,7 @@ class Told:
 def train_as_told(
     rows: Array, families: Sequence[Family], wishes: Wishes, told: Told, *, valid: Array | None = None, seed: int = 0,
     time_budget: float | None = None, names: Sequence[str] | None = None, watch: Callable[[str, float], None] | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Choice:  # fmt: skip
     """Build the structure that is wished for and train it; missing values are integrated out."""
     check_wishes(wishes, families)
@@ -80,17 +81,19 @@ def train_as_told(
     kinds = with_first_floor(families, scaling.scale)
     limit = None if time_budget is None else began + time_budget
 
-    def train(data: Split, told: Told, **more: Any) -> Fit:
+    def train(data: Split, told: Told) -> Fit:
         callbacks = [lambda row, _: watch(_line(plan, row), min(row["epoch"] / told.epochs, 1.0))] if watch is not None else []
         judged: dict[str, Any] = {} if not len(data.valid) else {"valid": data.valid, "early_stopping": told.patience or None}
         left = None if limit is None else max(limit - clock.now(), 1e-3)
+        circuit = plan.build(data.train, kinds, seed)
+        more = {} if checkpoints is None else checkpoints.options(circuit, data.train, data.valid, 1, told=told, seed=seed)
         return fit(
-            plan.build(data.train, kinds, seed), data.train, method=told.method, epochs=told.epochs, seed=seed,
+            circuit, data.train, method=told.method, epochs=told.epochs, seed=seed,
             sharpness=_sharpness(told.mu, bool(len(data.valid))), missing="marginalize", time_budget=left, callbacks=callbacks,
             progress=False, **told.options(len(data.train)), **judged, **more,
         )  # fmt: skip
 
-    result = train(split, told, checkpoint=told.checkpoint)
+    result = train(split, told)
     cut_short = result.stopped if result.stopped in ("interrupted", "time budget") else ""
     circuit = result.best_circuit if result.best_epoch else result.circuit
     epochs = result.best_epoch or len(result.history)

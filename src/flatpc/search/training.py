@@ -27,6 +27,7 @@ from flatpc.learning.laplace import Laplace
 from flatpc.learning.notes import LearningWarning
 from flatpc.learning.schedules import linear
 from flatpc.search import work
+from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.counted import Counted
 from flatpc.search.floors import with_floor
 from flatpc.search.judging import Split
@@ -46,6 +47,8 @@ PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
 MOST_EPOCHS = 100
 """Of a round."""
+SAVED_EVERY = 20
+"""Epochs from one checkpoint to the next."""
 
 
 class OutOfTime(Exception):
@@ -139,6 +142,7 @@ class Task:
     deadline: float = np.inf
     """Of `clock.now`, for the sake of users who can't wait."""
     watch: Watch | None = None
+    checkpoints: Checkpoints | None = None
 
     @cached_property
     def counted(self) -> list[Counted]:
@@ -257,6 +261,9 @@ def run(circuit: Circuit, rows: Array, task: Task, planned: Round, **options: An
     if planned.floor is not None:
         circuit = with_floor(circuit, planned.floor, task.varies)
     for dtype in ("float32", "float64"):
+        if task.checkpoints is not None:
+            how = {"planned": planned, "patience": options.get("early_stopping"), "missing": task.missing, "dtype": dtype}
+            options |= task.checkpoints.options(circuit, rows, options.get("valid"), SAVED_EVERY, **how)
         try:
             with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
                 # A candidate that goes astray is not chosen, and that is all there is to say of it.
