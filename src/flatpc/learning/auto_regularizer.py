@@ -40,8 +40,8 @@ def candidates(regularizer: Any, sharpness: Any, method: str = "em") -> tuple[tu
 def fit_auto(fit: Callable[..., Fit], options: dict[str, Any]) -> Fit:
     """`fit` with the regulariser that validation likes best, or none; `options` are all arguments of `fit`.
 
-    Each is tried for a fifth of the epochs, from the same start; the best is then used for all of them. Trials have checkpoints of
-    their own, numbered from 0.
+    Each is tried for a fifth of the epochs, from the same start; the best is then used for all of them. Each trial has a
+    checkpoint of its own, numbered from 0.
     """
     method, valid = options["method"], options["valid"]
     if valid is None:
