@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 VERSION = 3
 SAMPLES = 1000
+ROW = {"epoch", "train_nll", "valid_nll", "overfitting", "sharpness", "mu", "step_size", "seconds"}
+"""Keys of a row of the history."""
 _KEY = "flatpc checkpoint"
 
 
@@ -167,17 +169,33 @@ def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
     for name, array in arrays.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = array
+    epoch, work, notes, stopped = _count(text["epoch"]), text["work"], text["notes"], text["stopped"]
+    history = History(row_from_json(row) for row in text["history"])
+    if len(history) != epoch or any(set(row) != ROW or not all(map(_is_number, row.values())) for row in history):
+        raise ValueError("its history is not that of so many epochs")
+    if not isinstance(stopped, str) or not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError("its notes are not texts")
     return State(
-        int(text["epoch"]),
+        epoch,
         parts["learner"],
         parts["best"],
-        int(text["best_epoch"]),
+        _count(text["best_epoch"]),
         float(text["best_nll"]),
-        History(row_from_json(row) for row in text["history"]),
-        text["notes"],
-        text["stopped"],
-        Work(int(text["work"]["passes"]), int(text["work"]["steps"]), float(text["work"]["multiplications"])),
+        history,
+        notes,
+        stopped,
+        Work(_count(work["passes"]), _count(work["steps"]), float(work["multiplications"])),
     )
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a number of epochs, passes or steps")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
 
 
 def check_arrays(path: str | os.PathLike[str], found: dict[str, NDArray[Any]], wanted: dict[str, NDArray[Any]]) -> None:
