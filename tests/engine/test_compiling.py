@@ -141,7 +141,7 @@ def test_another_processor_has_a_folder_of_its_own(monkeypatch, tmp_path):
 
 
 def test_where_flatpc_is_installed_makes_no_difference(tmp_path, monkeypatch):
-    """A second environment finds what the first has compiled: nothing is compiled, neither at once nor ahead."""
+    """A second environment finds what the first has compiled: nothing is compiled, and the search chooses the same model."""
     source = Path(flatpc.__file__).parent
     shutil.copytree(source, tmp_path / "flatpc", ignore=shutil.ignore_patterns("__pycache__"))
     script = """
@@ -149,7 +149,9 @@ import numpy as np, flatpc as fp, flatpc.learning._kernels, flatpc.curvature._ke
 from flatpc.engine import clock, kernel_cache
 X = np.random.default_rng(0).integers(0, 2, (16, 4))
 fp.fit(fp.structures.hclt(X, n_latents=2), X, epochs=1, progress=False)
-print(fp.__file__, clock._compiling.total, sorted(folder.name for folder in kernel_cache._folders))
+chosen = fp.choose(np.random.default_rng(1).integers(0, 2, (60, 4)), effort=1)
+said = fp.curvature.trace(chosen.circuit, X).tolist()
+print(fp.__file__, clock._compiling.total, sorted(folder.name for folder in kernel_cache._folders), len(chosen.candidates), said)
 """
     said = []
     for path in (source.parent, tmp_path):
