@@ -417,6 +417,20 @@ def test_options_out_of_range(options, match):
         fp.CircuitDensity(**options).fit(X)
 
 
+def test_rows_with_other_columns():
+    frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    density = fp.CircuitDensity(**QUICK).fit(frame)
+    for other, match in [
+        (frame.rename({"b": "c"}), "- b\n"),
+        (frame.drop("b"), "- b\n"),
+        (frame.with_columns(c=1.0), "- c\n"),
+        (frame.with_columns(b=pl.lit("text")), "'b'"),
+    ]:
+        for ask in (density.score, density.score_samples, density.impute, density.bic):
+            with pytest.raises(DataError, match=match):
+                ask(other)
+
+
 def test_questions_that_have_no_answer():
     density = fp.CircuitDensity(**QUICK).fit(X)
     for call, kind, match in [
