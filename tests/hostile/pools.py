@@ -1,8 +1,10 @@
 """The same questions asked in many ways at once; run by `test_pools.py` in a process of its own, so that a hang can be ended.
 
-python -m tests.hostile.pools WAY CIRCUITS prints a digest of each answer as JSON.
+python -m tests.hostile.pools N WAY... asks N circuits in each of these ways, and prints a digest of each answer as JSON. A way
+that takes too long ends the process with a trace of where it waits.
 """
 
+import faulthandler
 import hashlib
 import itertools
 import json
@@ -117,6 +119,15 @@ def asked(way, names):
     return tasks, joblib.Parallel(n_jobs=2, backend=backend, timeout=LIMIT)(joblib.delayed(ask)(task) for task in tasks)
 
 
+def main(n, *ways):
+    for way in ways:
+        print(way, file=sys.stderr, flush=True)
+        faulthandler.dump_traceback_later(LIMIT, exit=True)
+        tasks, answers = asked(way, list(CIRCUITS)[: int(n)])
+        for task, answer in zip(tasks, answers, strict=True):
+            print(json.dumps([way, *task, answer]))
+    faulthandler.cancel_dump_traceback_later()
+
+
 if __name__ == "__main__":
-    found = asked(sys.argv[1], sys.argv[2:])
-    print(json.dumps([[*task, answer] for task, answer in zip(*found, strict=True)]))
+    main(*sys.argv[1:])

@@ -9,36 +9,28 @@ from pathlib import Path
 import pytest
 
 from tests.hostile import pools
-from tests.hostile.tally import Tally, how_many
+from tests.hostile.tally import LONG, Tally, how_many
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
-WAYS = ("2 threads", "threads", "fork", "fork after use", "spawn", "joblib processes", "joblib threads")
-NAMES = list(pools.CIRCUITS)[: how_many(1, 5)]
+# Forks first, while the process has no threads.
+WAYS = ("fork", "1 thread", "2 threads", "threads", "joblib threads", "fork after use", "joblib processes")
 
 
-def _answers(way):
-    """What a process of its own says; numba is to have several threads there, whatever this process has."""
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+def test_all_get_the_same_bits():
+    ways, n = (*WAYS, "spawn") if LONG else WAYS, how_many(1, len(pools.CIRCUITS))
+    # Numba is to have two threads there, whatever this process has.
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.pools", way, *NAMES], capture_output=True, text=True, timeout=pools.LIMIT + 60,
-        env=environment, cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "tests.hostile.pools", str(n), *ways], capture_output=True, text=True,
+        env={**os.environ, "NUMBA_NUM_THREADS": "2"}, cwd=Path(__file__).parents[2],
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module")
-def right():
-    answers = {(name, question): digest for name, question, digest in _answers("1 thread")}
-    assert len(answers) == len(NAMES) * len(pools.QUESTIONS)
-    return answers
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_all_get_the_same_bits(way, right):
-    answers = _answers(way)
-    assert {(name, question) for name, question, _ in answers} == set(right)
+    assert done.returncode == 0, done.stderr[-3000:]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    right = {(name, question): digest for way, name, question, digest in answers if way == "1 thread"}
+    assert len(right) == n * len(pools.QUESTIONS)
     with Tally("threads, forks and pools") as tally:
-        for name, question, digest in answers:
-            with tally.case(f"{way}: {question} of {name}"):
-                assert digest == right[name, question], "other bits"
+        for way in ways:
+            others = [(name, question, digest) for by, name, question, digest in answers if by == way]
+            assert {(name, question) for name, question, _ in others} == set(right)
+            for name, question, digest in others if way != "1 thread" else ():
+                with tally.case(f"{way}: {question} of {name}"):
+                    assert digest == right[name, question], "other bits"
