@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 # BLAS threads of several test processes would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test hostile lint bench docs clean
 
 help:
 	@echo "make demo    learn with and without sharpness-aware learning, compare, write demo/report.html"
 	@echo "make test    run all tests"
+	@echo "make hostile try 20,000 and more damaged files, odd tables, wrong options, kills; write the counts into docs"
 	@echo "make lint    ruff, formatting, mypy --strict"
 	@echo "make bench   measure speed ratios, keep them in benchmarks/results.json, write them into README and docs"
 	@echo "make docs    build the documentation into docs/_build"
@@ -22,6 +23,12 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/python -m flatpc.compile_kernels
 	$(BIN)/python -m pytest -n auto
+
+hostile: $(VENV)/installed-dev
+	$(BIN)/python -m flatpc.compile_kernels
+	rm -rf .hostile && mkdir .hostile
+	FLATPC_HOSTILE=long FLATPC_HOSTILE_LOG=$(CURDIR)/.hostile $(BIN)/python -m pytest tests/hostile -n 2 --durations 10
+	$(BIN)/python docs/write_reliability.py .hostile
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -37,7 +44,7 @@ docs: $(VENV)/installed-docs
 	@echo "Open docs/_build/html/index.html"
 
 clean:
-	rm -rf docs/_build demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .hostile docs/_build demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src tests examples -name __pycache__ -type d -exec rm -rf {} +
 
 $(VENV)/installed: pyproject.toml constraints.txt

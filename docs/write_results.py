@@ -1,4 +1,4 @@
-"""Write the tables of README and docs from the committed runs in `results` and times in `benchmarks/results.json`.
+"""Write the tables of README and docs from the runs in `results`, times in `benchmarks/results.json` and counts in this folder.
 
 `python docs/write_results.py`. Files of this folder whose names end in `-summary.md` or `-table.md` are written as a whole; in
 other pages what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is.
@@ -7,6 +7,7 @@ other pages what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` is
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from flatpc.experiments.text_tables import markdown
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
 TIMES = HERE.parent / "benchmarks" / "results.json"
+HOSTILE = HERE / "reliability.json"
 STEP = "one EM step of a hidden Chow-Liu tree, 100 latents, 200 rows, one thread: times as fast as a dense step"
 THREADS = "the same step: two threads against one, data sets of 100 variables and more"
 IRREGULAR = "an irregular circuit of {} scalar nodes, 1, 16 and 200 rows: times as fast as a NumPy interpreter"
@@ -51,6 +53,7 @@ def blocks() -> dict[str, dict[str, str]]:
         "README.md": {"picture": picture(), "measured": measured()},
         "docs/engine.md": {"phases": phases(), "bounds": bounds()},
         "docs/learning.md": {"steps": steps_of_regularisers()},
+        "docs/reliability.md": {"hostile": hostile()},
     }
 
 
@@ -241,6 +244,22 @@ def steps_of_regularisers() -> str:
         [method, f"`{name}`", f"{ratio:.2f}"] for method, of in found.items() for name, ratio in of.items() if name != "plain"
     ]
     return markdown(["learnt by", "regulariser", "times a plain step"], rows, texts=2)
+
+
+def hostile() -> str:
+    """What became of the cases of `make hostile`."""
+    rows = []
+    total = Counter[str]()
+    for kind, found in json.loads(HOSTILE.read_text()).items():
+        counts = Counter[str](found)
+        rows.append(_counted(kind, counts))
+        total += counts
+    return markdown(["cases", "tried", "answered", "refused", "failed", "seconds"], [*rows, _counted("all", total)])
+
+
+def _counted(kind: str, counts: Counter[str]) -> list[str]:
+    tried = sum(n for name, n in counts.items() if name != "seconds")
+    return [kind, f"{tried:,}", *(f"{counts[name]:,}" for name in ("answered", "refused", "failed", "seconds"))]
 
 
 def main() -> None:
