@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Flat = NDArray[Any]
 
-_SMALLEST_FLOAT32 = 2.0**-120
+SMALLEST_FLOAT32 = 2.0**-120
 """A positive weight never becomes zero by conversion to float32."""
 
 
@@ -40,7 +40,7 @@ def pack_weights(circuit: Circuit, program: Program, dtype: str) -> Flat:
     for i in program.weight_blocks:
         weights: Any = circuit.parameters[i]
         if dtype == "float32":
-            weights = np.where((weights > 0) & (weights < _SMALLEST_FLOAT32), _SMALLEST_FLOAT32, weights)
+            weights = np.where((weights > 0) & (weights < SMALLEST_FLOAT32), SMALLEST_FLOAT32, weights)
         _write(circuit, program, out, i, weights)
     return out
 

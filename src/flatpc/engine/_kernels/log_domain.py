@@ -37,6 +37,10 @@ from flatpc.engine._kernels.values import log_density
 _TINY = 1e-280
 
 
+LARGEST = 1e304
+"""Of a gradient: times a weight of 0, which EM leaves, an infinite one would be NaN."""
+
+
 @inner
 def _log(x):
     return math.log(x) if x > 0 else -np.inf
@@ -209,13 +213,15 @@ def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
             for n in range(k):
                 if d[at + n] > -np.inf:
                     for j in range(P.steps[c, WIDTH]):
-                        FL[P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j] += weight * math.exp(l[unit_ptr[c] + j] + d[at + n])
+                        g = P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j
+                        FL[g] = min(FL[g] + weight * math.exp(l[unit_ptr[c] + j] + d[at + n]), LARGEST)
         elif kind in (SCALAR_SUM, MIXTURE):
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
-                    FL[P.steps[s, WEIGHT] + (q - first) * step + j] += weight * math.exp(l[c + j] + d[at + j])
+                    g = P.steps[s, WEIGHT] + (q - first) * step + j
+                    FL[g] = min(FL[g] + weight * math.exp(l[c + j] + d[at + j]), LARGEST)
         elif kind in (TABLE_INPUT, FORMULA_INPUT):
             value = x[P.steps[s, VARIABLE]]
             if value != value:

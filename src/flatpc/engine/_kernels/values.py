@@ -69,6 +69,11 @@ def _exponent(x):
     return math.frexp(x)[1]
 
 
+MANY = 1e5
+"""Counts beyond which Stirling's formula with one correction is exact to all digits."""
+FAR = -1e12
+
+
 @inner
 def log_density(formula, n, x, a, b):
     """Log-density of a FORMULA input at x; a, b are the unit's parameters."""
@@ -82,8 +87,11 @@ def log_density(formula, n, x, a, b):
         if x < n:
             out += (n - x) * math.log1p(-a) if a < 1 else -np.inf
         return out
-    log_factorial = math.lgamma(x + 1.0)
-    return x * math.log(a) - a - log_factorial if log_factorial < np.inf else -np.inf
+    if x > MANY:
+        # By Stirling's formula around the rate: the terms of the textbook's form cancel to no digits near 1e15.
+        d = (a - x) / x
+        return -x * (d - math.log1p(d)) - 0.5 * (math.log(x) + LOG_2PI) - 1 / (12 * x)
+    return x * math.log(a) - a - math.lgamma(x + 1.0)
 
 
 @inner
@@ -152,9 +160,11 @@ def evaluate_formula(P, B, T, V, E, L, s, lo, hi):
                 for j in range(k):
                     row[j] = 0
             else:
-                e = math.floor(top / LN2) + 1  # no value exceeds 1, so that no product of many overflows
+                e = np.floor(top / LN2) + 1.0  # no value exceeds 1, so that no product of many overflows
+                # Far out e · ln 2 is rounded by more than 1, and the largest value is as good as 1.
+                base = e * LN2 if top > FAR else top
                 for j in range(k):
-                    d = logs[j] - e * LN2
+                    d = logs[j] - base
                     if d < drop * LN2:
                         row[j] = 0
                         if logs[j] > -np.inf:
