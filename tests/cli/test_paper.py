@@ -39,8 +39,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, before: Callable[[Any], object]) ->
 def test_a_table_and_its_report(tmp_path: Path, ran: Ran) -> None:
     folder = tmp_path / "results"
     answer = run("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral", "--folder", folder)
-    assert len(ran) == 2 * 2 * 4  # fractions, trials, methods
-    assert (folder / "table1.csv").read_text().count("spiral") == 16
+    assert len(ran) == 2 * 2 * 5  # fractions, trials, methods
+    assert (folder / "table1.csv").read_text().count("spiral") == 20
     assert (folder / "report.html").stat().st_size > 10_000
     assert "ran" in answer.out
     assert str(folder / "report.html") in answer.err
@@ -48,12 +48,12 @@ def test_a_table_and_its_report(tmp_path: Path, ran: Ran) -> None:
 
 def test_nothing_is_run_twice(tmp_path: Path, ran: Ran) -> None:
     typed = ("reproduce", "table1", "--quick", "--jobs", 1, "--datasets", "spiral,helix", "--folder", tmp_path, "--json")
-    assert run(*typed).json["ran"] == 32
+    assert run(*typed).json["ran"] == 40
     again = run(*typed, "--resume").json
     assert (again["ran"], again["left"], again["failed"]) == (0, 0, 0)
     assert again["report"] == str(tmp_path / "report.html")
-    assert len(ran) == 32
-    assert run(*typed, "--protocol", "code").json["ran"] == 32
+    assert len(ran) == 40
+    assert run(*typed, "--protocol", "code").json["ran"] == 40
 
 
 def test_stopped_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_stopped_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert answer.code == 130
     assert "the same command goes on from there" in answer.err
     assert "Traceback" not in answer.err
-    assert run(*typed, "--json").json["ran"] == 16 - 3
+    assert run(*typed, "--json").json["ran"] == 20 - 3
 
 
 def test_what_fails_is_told_and_can_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import flatpc as fp
+from flatpc._printable import printable, without_formulas
 from flatpc.data import kinds, read_table
-from flatpc.data.printable import printable, without_formulas
 from flatpc.errors import DataError, OptionError, ShapeError
 
 

@@ -23,8 +23,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from flatpc._printable import printable
 from flatpc.cli.wording import in_options
-from flatpc.data.printable import printable
 from flatpc.errors import FlatpcError
 
 OK, MISTAKE, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130

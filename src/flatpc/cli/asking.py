@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from flatpc._printable import printable
 from flatpc.cli.application import examples, say
 from flatpc.cli.options import Data, Force, IgnoreExtra, Json, Missing, ModelFile, OfSplit, OnMissing, OnUnseen, Seed, Unseen
 from flatpc.cli.output import TABLES, check_output, number, print_json, safe_for_spreadsheets, show_table, write_table
-from flatpc.data.printable import printable
 from flatpc.errors import OptionError
 
 Output = Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatpc.data.printable import printable, without_formulas
+from flatpc._printable import printable, without_formulas
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, shown
+from flatpc._printable import printable
 from flatpc.data.filling import fill_in, new_table
-from flatpc.data.printable import printable
 from flatpc.data.raw import DType, RawColumn, RawTable, read_raw
 from flatpc.data.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError

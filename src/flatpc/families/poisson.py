@@ -129,7 +129,8 @@ class Poisson(Family):
         rate, few = parameters["rate"], x <= MANY
         k, many = torch.where(few, x, 0.0), torch.where(few, MANY, x)
         d = (rate - many) / many
-        stirling = -many * (d - torch.log1p(d)) - 0.5 * torch.log(2 * torch.pi * many) - 1 / (12 * many)
+        log_ratio = torch.where(d > -0.5, torch.log1p(d.clamp(min=-0.5)), torch.log(rate / many))
+        stirling = -many * (d - log_ratio) - 0.5 * torch.log(2 * torch.pi * many) - 1 / (12 * many)
         return torch.where(few, torch.xlogy(k, rate) - rate - torch.lgamma(k + 1), stirling)
 
     def torch_statistics(self, parameters: Mapping[str, Any], x: Any, flow: Any) -> dict[str, Any]:
@@ -141,4 +142,5 @@ def _log_density_of_many(k: Array, rate: Array) -> Array:
     """By Stirling's formula around the rate: the terms of the textbook's form cancel to no digits for counts near 1e15."""
     with np.errstate(over="ignore"):
         d = (rate - k) / k
-        return np.asarray(-k * (d - np.log1p(d)) - 0.5 * np.log(2 * np.pi * k) - 1 / (12 * k))
+        log_ratio = np.where(d > -0.5, np.log1p(np.maximum(d, -0.5)), np.log(rate / k))
+        return np.asarray(-k * (d - log_ratio) - 0.5 * np.log(2 * np.pi * k) - 1 / (12 * k))

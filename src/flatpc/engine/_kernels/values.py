@@ -90,7 +90,7 @@ def log_density(formula, n, x, a, b):
     if x > MANY:
         # By Stirling's formula around the rate: the terms of the textbook's form cancel to no digits near 1e15.
         d = (a - x) / x
-        return -x * (d - math.log1p(d)) - 0.5 * (math.log(x) + LOG_2PI) - 1 / (12 * x)
+        return -x * (d - (math.log1p(d) if d > -0.5 else math.log(a / x))) - 0.5 * (math.log(x) + LOG_2PI) - 1 / (12 * x)
     return x * math.log(a) - a - math.lgamma(x + 1.0)
 
 
