@@ -42,6 +42,9 @@ def test_tiny_weights_count_for_what_they_are(dtype, small):
     np.testing.assert_allclose(circuit.log_prob([[1.0]], dtype=dtype), [np.log(small)], rtol=1e-6)
     flows = circuit.flows([[1.0]], dtype=dtype)
     np.testing.assert_allclose(flows.sums[1], [[0.0, 1.0]], rtol=1e-6)
+    scalars = [fp.Input(0, fp.Indicator(2)), fp.Input(0, fp.Indicator(2)), fp.Sum((0, 1), 1)]
+    apart = fp.Circuit(scalars, {0: {"value": [0.0]}, 1: {"value": [1.0]}, 2: [[1 - small, small]]})
+    np.testing.assert_allclose(apart.flows([[1.0], [1.0]], dtype=dtype).sums[2], [[0.0, 2.0]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["numba", "torch"])

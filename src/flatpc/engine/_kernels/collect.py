@@ -30,10 +30,9 @@ from flatpc.engine._kernels.columns import (
 from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.dense import FAST, accumulate_outer
 from flatpc.engine._kernels.items import view
-from flatpc.engine._kernels.rows import add_converted_row
+from flatpc.engine._kernels.rows import add_converted_row, largest_gradient
 from flatpc.engine._kernels.update import Rule, update_unit
 
-_LARGEST = 1e30
 LN2 = math.log(2.0)
 
 
@@ -106,7 +105,8 @@ def add_gradient(P, B, V, E, A, FL, s):
             factor = 1.0 if plain else factor_of(E, B, P, c, s, u)
             for j in range(k):
                 # An edge of weight zero may have a gradient beyond all bounds; its flow is zero all the same.
-                FL[at + j] += min(factor * v[u, j] * g[u, j], _LARGEST)
+                more = factor * v[u, j] * g[u, j] if v[u, j] > 0 else 0.0
+                FL[at + j] = min(FL[at + j] + more, largest_gradient(FL))
 
 
 @inner

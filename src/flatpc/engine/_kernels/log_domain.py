@@ -32,13 +32,10 @@ from flatpc.engine._kernels.columns import (
     WIDTH,
 )
 from flatpc.engine._kernels.compiling import inner
+from flatpc.engine._kernels.rows import largest_gradient
 from flatpc.engine._kernels.values import log_density
 
 _TINY = 1e-280
-
-
-LARGEST = 1e304
-"""Of a gradient: times a weight of 0, which EM leaves, an infinite one would be NaN."""
 
 
 @inner
@@ -214,14 +211,14 @@ def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
                 if d[at + n] > -np.inf:
                     for j in range(P.steps[c, WIDTH]):
                         g = P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j
-                        FL[g] = min(FL[g] + weight * math.exp(l[unit_ptr[c] + j] + d[at + n]), LARGEST)
+                        FL[g] = min(FL[g] + weight * math.exp(l[unit_ptr[c] + j] + d[at + n]), largest_gradient(FL))
         elif kind in (SCALAR_SUM, MIXTURE):
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
                     g = P.steps[s, WEIGHT] + (q - first) * step + j
-                    FL[g] = min(FL[g] + weight * math.exp(l[c + j] + d[at + j]), LARGEST)
+                    FL[g] = min(FL[g] + weight * math.exp(l[c + j] + d[at + j]), largest_gradient(FL))
         elif kind in (TABLE_INPUT, FORMULA_INPUT):
             value = x[P.steps[s, VARIABLE]]
             if value != value:

@@ -14,6 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.simd import index, lanes_of, load, pointer, splat, store
 
 Body = Callable[[Any, list[Any], list[Any]], tuple[Any, list[Any]]]
@@ -343,3 +344,9 @@ def mix_rows(typing_context, w, w_at, f, f_at, keep, scale, n):
         return builder.fadd(builder.fmul(scalars[0], rows[0]), builder.fmul(scalars[1], rows[1])), []
 
     return _row_loop((w, w_at, f, f_at, keep, scale, n), 2, (), body)
+
+
+@inner
+def largest_gradient(FL):
+    """Of a weight: times a weight of 0, which EM leaves, an infinite one would be NaN."""
+    return FL.dtype.type(1e304) if FL.itemsize == 8 else FL.dtype.type(1e37)

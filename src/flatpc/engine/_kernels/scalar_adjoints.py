@@ -28,9 +28,15 @@ from flatpc.engine._kernels.columns import (
 from flatpc.engine._kernels.compiling import inner
 from flatpc.engine._kernels.gathers import add_scattered, sub_rows
 from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, WEIGHT_BLOCK
-from flatpc.engine._kernels.rows import add_row, add_scaled_product, add_scaled_row, divide_row, dot_rows, fill_row
-
-_LARGEST = 1e30
+from flatpc.engine._kernels.rows import (
+    add_row,
+    add_scaled_product,
+    add_scaled_row,
+    divide_row,
+    dot_rows,
+    fill_row,
+    largest_gradient,
+)
 
 
 @inner
@@ -115,8 +121,8 @@ def collect_scalars(P, B, owners, V, A, FL, ST, item, i, last):
                 first, base, n = steps[s, CHILD], at[s, ADJOINT], np.int64(at[s, ROWS])
                 for q in range(first, steps[s, CHILD_END]):
                     # An edge of weight zero may have a gradient beyond all bounds; its flow is zero all the same.
-                    gradient = dot_rows(V, at[child[q], VALUE], A, base, n)
-                    FL[steps[s, WEIGHT] + q - first] += min(gradient, A.dtype.type(_LARGEST))
+                    to = steps[s, WEIGHT] + q - first
+                    FL[to] = min(FL[to] + dot_rows(V, at[child[q], VALUE], A, base, n), largest_gradient(FL))
         else:
             return i
         i += 1
