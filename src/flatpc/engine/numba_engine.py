@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.evaluator import Evaluator
 from flatpc.engine.evidence import Evidence
-from flatpc.engine.packing import SMALLEST_FLOAT32
+from flatpc.engine.precision import wide_enough
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -25,11 +24,11 @@ class NumbaEngine:
     name = "numba"
 
     def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
-        evaluator = Evaluator(circuit, _wide_enough(circuit, dtype))
+        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
         return evaluator.log_prob(Evidence(evaluator.program, X))
 
     def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
-        evaluator = Evaluator(circuit, _wide_enough(circuit, dtype))
+        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
         return evaluator.flows(Evidence(evaluator.program, X), weights)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
@@ -37,12 +36,3 @@ class NumbaEngine:
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
         return Evaluator(circuit, dtype).unit_flows(X)
-
-
-def _wide_enough(circuit: Circuit, dtype: Dtype) -> Dtype:
-    """float64 for a circuit with weights that float32 has no number for."""
-    if dtype == "float64":
-        return dtype
-    weights = [np.asarray(p) for p in circuit.parameters.values() if not isinstance(p, Mapping)]
-    tiny = any(((w > 0) & (w < SMALLEST_FLOAT32)).any() for w in weights)
-    return "float64" if tiny else dtype

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from flatpc.engine import torch_inputs
 from flatpc.engine.contract import Dtype, Flows, check_dtype
+from flatpc.engine.precision import wide_enough
 from flatpc.engine.torch_circuit import TorchCircuit
 from flatpc.engine.torch_layers import InputLayer, State
 from flatpc.families.base import Statistics
@@ -63,7 +64,7 @@ class _Run:
 
     def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device) -> None:
         self.circuit = circuit
-        self.dtype: torch.dtype = getattr(torch, check_dtype(dtype))
+        self.dtype: torch.dtype = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
         self.net = TorchCircuit(circuit, self.dtype, device)
         self.layers = self.net.layers
         self.stacked = self.net.stack(self.net.parameters, self.dtype)

@@ -28,6 +28,7 @@ from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.evaluator import Evaluator, Work
 from flatpc.engine.evidence import Evidence
+from flatpc.engine.precision import wide_enough
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.learning.checkpoint import fingerprint
 from flatpc.learning.distributed import Workers, connect
@@ -194,7 +195,7 @@ def fit(
     size = min(batch_size or len(rows), len(rows))
     if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
         n_threads = 1
-    evaluator = Evaluator(circuit, dtype, n_threads)
+    evaluator = Evaluator(circuit, wide_enough(circuit, dtype), n_threads)
     options = {
         "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
         "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
