@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 # BLAS threads of several test processes would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test hostile lint bench docs clean
+.PHONY: help demo test hostile sanitize lint bench docs clean
 
 help:
 	@echo "make demo    learn with and without sharpness-aware learning, compare, write demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make hostile try 20,000 and more damaged files, odd tables, wrong options, kills; write the counts into docs"
+	@echo "make sanitize run the tests of the kernels with every index checked; compiles for minutes the first time"
 	@echo "make lint    ruff, formatting, mypy --strict"
 	@echo "make bench   measure speed ratios, keep them in benchmarks/results.json, write them into README and docs"
 	@echo "make docs    build the documentation into docs/_build"
@@ -29,6 +30,10 @@ hostile: $(VENV)/installed-dev
 	rm -rf .hostile && mkdir .hostile
 	FLATPC_HOSTILE=long FLATPC_HOSTILE_LOG=$(CURDIR)/.hostile $(BIN)/python -m pytest tests/hostile -n 2 --durations 10
 	$(BIN)/python docs/write_reliability.py .hostile
+
+# Kernels with checked indices are kept in a folder of their own.
+sanitize: $(VENV)/installed-dev
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto tests/engine tests/queries tests/curvature tests/learning tests/search
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
