@@ -18,10 +18,10 @@ import flatpc as fp
 from benchmarks import binary_data
 from benchmarks.clock import best
 from flatpc.curvature.passes import Passes
-from flatpc.engine._kernels import columns
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.numba._kernels import columns
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.torch.module import TorchCircuit
 
 Array = NDArray[np.float64]
 Numbers = dict[str, Any]
@@ -171,7 +171,7 @@ def against_autograd() -> Numbers:
 
 
 def _einsum_network() -> tuple[fp.Circuit, Array]:
-    X = fp.data.manifold("two_moons", 500, seed=0)
+    X = fp.datasets.manifold("two_moons", 500, seed=0)
     circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=10, n_sums=10, n_inputs=10, family="gaussian")
     return circuit.randomize(0, X=X), X
 

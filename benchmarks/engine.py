@@ -27,11 +27,11 @@ from benchmarks.binary_data import NAMES, folder, train_rows
 from benchmarks.clock import best, geometric_mean, sgemm_rate, two_copies, two_sgemms
 from benchmarks.dense_step import DenseTree
 from flatpc.circuit.circuit import Circuit
-from flatpc.engine._kernels import columns
-from flatpc.engine._kernels.update import QUADRATIC, Rule
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.torch_engine import TorchEngine
+from flatpc.engine.numba._kernels import columns
+from flatpc.engine.numba._kernels.update import QUADRATIC, Rule
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.torch.engine import TorchEngine
 
 console = Console(width=130, highlight=False)
 LATENTS, BATCH, MU, ALPHA = 100, 200, 0.1, 0.1

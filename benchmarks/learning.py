@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.learning.gradient import Gradient
-from flatpc.learning.schedules import Constant
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.learning.run.schedules import Constant
+from flatpc.learning.steps.gradient import Gradient
 
 BATCH = 200
 LIMIT = 3.0

@@ -24,10 +24,10 @@ import flatpc as fp
 from benchmarks.binary_data import train_rows
 from benchmarks.clock import best, sgemm_rate
 from benchmarks.engine import BATCH, LATENTS, Numbers, has_data, prepare, quadratic
-from flatpc.engine._kernels import items
-from flatpc.engine._kernels.adjoints import FUSED, deal_with_weights, pull, push
-from flatpc.engine._kernels.collect import add_statistics
-from flatpc.engine._kernels.columns import (
+from flatpc.engine.numba._kernels import work_items as items
+from flatpc.engine.numba._kernels.adjoints import FUSED, deal_with_weights, pull, push
+from flatpc.engine.numba._kernels.collect import add_statistics
+from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,
     CHILD,
@@ -39,10 +39,10 @@ from flatpc.engine._kernels.columns import (
     VALUE,
     WIDTH,
 )
-from flatpc.engine._kernels.items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHTS
-from flatpc.engine._kernels.values import evaluate_dense_sum, evaluate_hadamard, evaluate_table
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba._kernels.values import evaluate_dense_sum, evaluate_hadamard, evaluate_table
+from flatpc.engine.numba._kernels.work_items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHTS
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 
 NAMES = ("nltcs", "kdd", "plants", "bnetflix", "msweb", "dna", "bbc")
 UP = ("inputs", "products", "sums")

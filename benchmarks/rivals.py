@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.learning import Dropout, Entropy, HyperWeights, Laplace, Softening
-from flatpc.learning.dropout import Dropped
-from flatpc.learning.em import EM
-from flatpc.learning.gradient import Gradient
-from flatpc.learning.hyper_weights import Generated
-from flatpc.learning.sam import SAM
-from flatpc.learning.schedules import Constant
-from flatpc.learning.softening import Softened
+from flatpc.learning.regularizers.dropout import Dropped
+from flatpc.learning.regularizers.hyper_weights import Generated
+from flatpc.learning.regularizers.sam import SAM
+from flatpc.learning.regularizers.softening import Softened
+from flatpc.learning.run.schedules import Constant
+from flatpc.learning.steps.em import EM
+from flatpc.learning.steps.gradient import Gradient
 
 BATCH = 200
 VARIABLES, LATENTS, ROWS = 60, 32, 2000
@@ -100,7 +100,7 @@ def steps(repeats: int = 7) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _uncertainty(circuit: fp.Circuit, X: Any) -> None:
-    for name, ask in (("log_prob", circuit.log_prob), ("dropout_uncertainty", partial(fp.learning.dropout_uncertainty, circuit))):
+    for name, ask in (("log_prob", circuit.log_prob), ("dropout_uncertainty", partial(fp.queries.dropout_uncertainty, circuit))):
         ask(X[:2])
         start = time.process_time()
         ask(X)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flatpc.experiments import figures
+from flatpc.paper import figures
 
 HERE = Path(__file__).parent
 SHOWN = {"figure-curves": ("spiral", "plants")}

@@ -9,7 +9,7 @@ HERE = Path(__file__).parent / "images"
 
 def main() -> None:
     """The paper's model of two_moons, learnt from 5% of the rows, without and with the penalty."""
-    data = fp.data.manifold_splits("two_moons", seed=0, fraction=0.05)
+    data = fp.datasets.manifold_splits("two_moons", seed=0, fraction=0.05)
     start = fp.structures.rat_spn(2, depth=1, n_repetitions=5, n_sums=10, n_inputs=10, family="gaussian")
     start = start.randomize(0, X=data.train)
     directions = "random"

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.experiments import figures, full_data, never_lose_table
-from flatpc.experiments.comparison import Comparison
-from flatpc.experiments.cost import table_cost
-from flatpc.experiments.figures import ablation
-from flatpc.experiments.questions import answers
-from flatpc.experiments.report import compare
-from flatpc.experiments.results import Results
-from flatpc.experiments.rivals import standard_normal
-from flatpc.experiments.summary import summary
-from flatpc.experiments.text_tables import markdown
+from flatpc.paper import figures, full_data, never_lose_table
+from flatpc.paper.comparison import Comparison
+from flatpc.paper.cost import table_cost
+from flatpc.paper.figures import ablation
+from flatpc.paper.questions import answers
+from flatpc.paper.report import compare
+from flatpc.paper.results import Results
+from flatpc.paper.rivals import standard_normal
+from flatpc.paper.summary import summary
+from flatpc.paper.text_tables import markdown
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"

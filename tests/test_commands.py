@@ -17,7 +17,7 @@ BASH = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    ((?:flatpc|make|python|pip) .*)$", re.MULTILINE)
 
-MINUTES = "takes minutes; tests/experiments/test_report_of_results.py runs it with pretended runs"
+MINUTES = "takes minutes; tests/paper/test_report_of_results.py runs it with pretended runs"
 HOURS = "takes hours"
 SKIPPED = {
     "pip install -c constraints.txt .": "needs a network",
@@ -28,7 +28,7 @@ SKIPPED = {
     "flatpc reproduce table1 --quick": MINUTES,
     "flatpc reproduce table1": HOURS,
     "flatpc reproduce table2": HOURS,
-    "flatpc reproduce figure-landscape": "takes minutes; tests/experiments/test_figures.py computes a smaller one",
+    "flatpc reproduce figure-landscape": "takes minutes; tests/paper/test_figures.py computes a smaller one",
 }
 """Why a command is not run; whatever it is, its options exist."""
 

@@ -40,7 +40,7 @@ for ask, extra in (
     (lambda: fp.fit(circuit, X, distributed=True), "torch"),
     (lambda: fp.curvature.landscape(circuit, X, n_steps=3).plot(), "plots"),
     (lambda: __import__("flatpc.pages"), "paper"),
-    (lambda: __import__("flatpc.experiments"), "paper"),
+    (lambda: __import__("flatpc.paper"), "paper"),
 ):
     try:
         ask()

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flatpc import curvature as curvature
-    from flatpc import data as data
+    from flatpc import datasets as datasets
     from flatpc import families as families
     from flatpc import learning as learning
     from flatpc import queries as queries
     from flatpc import search as search
     from flatpc import structures as structures
+    from flatpc import tables as tables
     from flatpc import testing as testing
     from flatpc.circuit.circuit import Circuit as Circuit
     from flatpc.circuit.files import load as load
@@ -40,7 +41,7 @@ __version__ = "0.2.0.dev0"
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
 _HOMES = {
-    "flatpc": ("curvature", "data", "families", "learning", "queries", "search", "structures", "testing"),
+    "flatpc": ("curvature", "datasets", "families", "learning", "queries", "search", "structures", "tables", "testing"),
     "flatpc.circuit.circuit": ("Circuit",),
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),

@@ -16,10 +16,10 @@ import numpy as np
 import flatpc.curvature._kernels
 import flatpc.learning._kernels  # noqa: F401 - so that it is known where all kernels are kept
 from flatpc import structures
-from flatpc.engine import kernel_cache
 from flatpc.engine.contract import Dtype
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence, Plan
+from flatpc.engine.numba import kernel_cache
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence, Plan
 
 DTYPES: tuple[Dtype, ...] = ("float64", "float32")
 """What is compiled always, and what for training in single precision."""
@@ -76,7 +76,7 @@ class _Unfilled(Evaluator):
 
 def _curvature() -> None:
     """Adjoints, their tangents, squares, and what is gathered from them."""
-    from flatpc.learning.penalty import Penalised
+    from flatpc.learning.steps.penalty import Penalised
 
     rows = _rows()
     evaluator = _Unfilled(structures.hclt(rows, n_latents=2), n_threads=1)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import flatpc as fp
-from flatpc.circuit.rows import read_rows, read_table
+from flatpc.circuit.rows import read_rows
 from flatpc.errors import DataError, FlatpcError, MissingValueError, OptionError, ShapeError, SupportError
+from flatpc.tables.matrix import read_matrix
 
 CIRCUIT = fp.Circuit([fp.Input(0, fp.Bernoulli()), fp.Input(1, fp.Gaussian()), fp.Product((0, 1))])
 TABLE = [[0.0, -1.5], [1.0, 2.5]]
@@ -52,8 +53,8 @@ def test_tables_of_all_kinds_are_read(X):
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.uint64])
 def test_whole_numbers_are_read(dtype):
-    np.testing.assert_array_equal(read_table(np.array([[0, 1]], dtype=dtype))[0], [[0.0, 1.0]])
-    np.testing.assert_array_equal(read_table(torch.tensor([[0, 1]], dtype=torch.int32))[0], [[0.0, 1.0]])
+    np.testing.assert_array_equal(read_matrix(np.array([[0, 1]], dtype=dtype))[0], [[0.0, 1.0]])
+    np.testing.assert_array_equal(read_matrix(torch.tensor([[0, 1]], dtype=torch.int32))[0], [[0.0, 1.0]])
 
 
 MISSING = [
@@ -80,8 +81,8 @@ def test_missing_values_of_all_kinds_become_nan_or_are_refused(X):
 
 
 def test_columns_are_named_as_the_user_names_them():
-    assert read_table(pd.DataFrame([[1, 2]], columns=["age", "sex"]))[1] == ["Column 'age'", "Column 'sex'"]
-    assert read_table(np.zeros((1, 2)))[1] == ["Column 0", "Column 1"]
+    assert read_matrix(pd.DataFrame([[1, 2]], columns=["age", "sex"]))[1] == ["Column 'age'", "Column 'sex'"]
+    assert read_matrix(np.zeros((1, 2)))[1] == ["Column 0", "Column 1"]
 
 
 # ---- what is refused --------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_a_bug_keeps_its_traceback(desk: Path, monkeypatch: pytest.MonkeyPatch) 
     def fail(_: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("flatpc.data.model_files.load_model", fail)
+    monkeypatch.setattr("flatpc.estimator.model_files.load_model", fail)
     answer = Answer("sample", desk / "bits.model")
     assert answer.code == 70
     assert "Traceback" in answer.err
@@ -132,7 +132,7 @@ def test_ctrl_c_leaves_no_traceback(desk: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupted(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flatpc.data.model_files.load_model", interrupted)
+    monkeypatch.setattr("flatpc.estimator.model_files.load_model", interrupted)
     answer = Answer("sample", desk / "bits.model")
     assert answer.code == 130
     assert answer.err == "Stopped. Files are written in one step, so none is half-written.\n"

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.data.model_files import load_model
+from flatpc.estimator.model_files import load_model
 from tests.cli.running import Answer, bits, names, people, run, with_holes
 
 

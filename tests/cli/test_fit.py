@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.data.model_files import load_model
-from flatpc.data.tables import read_table
+from flatpc.estimator.model_files import load_model
 from flatpc.search import training
+from flatpc.tables.files import read_table
 from tests.cli.conftest import QUICK
 from tests.cli.running import Answer, bits, names, people, run
 

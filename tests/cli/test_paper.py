@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flatpc.experiments.tables import TABLES
+from flatpc.paper.tables import TABLES
 from tests.cli.running import Answer, run
 
 METRICS = {
@@ -94,7 +94,7 @@ def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen.update(options, name=name, folder=folder)
         return {"one": {}}
 
-    monkeypatch.setattr("flatpc.experiments.figures.compute", compute)
+    monkeypatch.setattr("flatpc.paper.figures.compute", compute)
     found = run("reproduce", "figure-ablation", "--quick", "--budget", 60, "--folder", tmp_path, "--json").json
     assert found["pieces"] == 1
     assert (seen["name"], seen["folder"], seen["quick"], seen["budget"]) == ("figure-ablation", tmp_path, True, 60.0)

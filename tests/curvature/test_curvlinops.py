@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import flatpc as fp
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.torch.module import TorchCircuit
 from tests.curvature.cases import assert_close
 
 curvlinops = pytest.importorskip("curvlinops", reason="needs curvlinops (pip install -c constraints.txt curvlinops-for-pytorch)")

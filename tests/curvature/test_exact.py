@@ -76,7 +76,7 @@ def test_products_of_blocks_of_rows_and_of_directions():
     """Little memory: several blocks of rows, one direction at a time."""
     from flatpc.curvature.operators import HessianOperator, _Native
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
+    from flatpc.engine.numba.evaluator import Evaluator
 
     X = np.random.default_rng(0).standard_normal((12, 4))
     circuit = fp.structures.rat_spn(4, depth=2, n_repetitions=2, n_sums=3, n_inputs=2, family="gaussian")
@@ -210,8 +210,8 @@ def test_a_tensor_for_a_tensor():
 
 def test_memory_only_changes_the_cutting():
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     X = np.random.default_rng(0).standard_normal((50, 4))
     circuit = fp.structures.rat_spn(4, depth=1, n_repetitions=2, n_sums=3, n_inputs=3, family="gaussian")
@@ -228,8 +228,8 @@ def test_memory_only_changes_the_cutting():
 
 def test_row_weights_count_rows():
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     X = np.random.default_rng(0).integers(0, 2, (5, 3)).astype(float)
     circuit = fp.structures.hclt(X, n_latents=3)
@@ -243,8 +243,8 @@ def test_row_weights_count_rows():
 
 def test_float32_evaluators_serve_training():
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     X = np.random.default_rng(0).integers(0, 2, (30, 5)).astype(float)
     circuit = fp.structures.hclt(X, n_latents=9)
@@ -259,8 +259,8 @@ def test_float32_evaluators_serve_training():
 def test_threads_change_nothing():
     """Not one bit: every number is written by one thread, in one order."""
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     X = np.random.default_rng(0).integers(0, 2, (300, 8)).astype(float)
     circuit = fp.structures.hclt(X, n_latents=9)
@@ -278,8 +278,8 @@ def test_threads_change_nothing():
 def test_wanting_the_leaves_changes_nothing():
     """Leaving out what no parameter lies below saves work, and nothing else."""
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     X = np.random.default_rng(0).integers(0, 2, (40, 5)).astype(float)
     circuit = fp.structures.hclt(X, n_latents=4)

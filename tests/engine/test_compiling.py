@@ -15,8 +15,9 @@ import pytest
 
 import flatpc
 from flatpc import compile_kernels
-from flatpc.engine import clock, kernel_cache
-from flatpc.engine._kernels import compiling
+from flatpc.engine import clock
+from flatpc.engine.numba import kernel_cache
+from flatpc.engine.numba._kernels import compiling
 
 
 def test_functions_without_wrapper_are_out_of_pythons_reach():
@@ -36,7 +37,7 @@ def test_functions_without_wrapper_are_out_of_pythons_reach():
 
 
 def test_integers_of_all_widths_share_one_version():
-    from flatpc.engine._kernels import dense
+    from flatpc.engine.numba._kernels import dense
 
     assert len({tuple(map(str, s[3:])) for s in dense.multiply.signatures}) <= 1
 
@@ -87,8 +88,8 @@ def test_the_second_process_compiles_the_curvature(monkeypatch, tmp_path):
 
 
 def test_both_parts_run():
-    from flatpc.curvature._kernels import passes as curvature_passes
-    from flatpc.engine._kernels import passes
+    from flatpc.curvature._kernels import walks as curvature_passes
+    from flatpc.engine.numba._kernels import passes
 
     compile_kernels._engine()
     for part in compile_kernels.PARTS.values():
@@ -146,7 +147,8 @@ def test_where_flatpc_is_installed_makes_no_difference(tmp_path, monkeypatch):
     shutil.copytree(source, tmp_path / "flatpc", ignore=shutil.ignore_patterns("__pycache__"))
     script = """
 import numpy as np, flatpc as fp, flatpc.learning._kernels, flatpc.curvature._kernels
-from flatpc.engine import clock, kernel_cache
+from flatpc.engine import clock
+from flatpc.engine.numba import kernel_cache
 X = np.random.default_rng(0).integers(0, 2, (16, 4))
 fp.fit(fp.structures.hclt(X, n_latents=2), X, epochs=1, progress=False)
 chosen = fp.choose(np.random.default_rng(1).integers(0, 2, (60, 4)), effort=1)

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from numba import njit
 
-from flatpc.engine._kernels import dense, fused, rows
-from flatpc.engine._kernels.update import cubic_root, exact_multiplier
+from flatpc.engine.numba._kernels import dense, fused, rows
+from flatpc.engine.numba._kernels.update import cubic_root, exact_multiplier
 
 RNG = np.random.default_rng(0)
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
 
 
 def padded(k):
-    from flatpc.engine.program import padded
+    from flatpc.engine.numba.program import padded
 
     return padded(k)
 

@@ -11,8 +11,8 @@ SCRIPT = """
 import resource, sys
 import numpy as np
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 
 with np.load(sys.argv[1]) as packed:
     X = np.unpackbits(packed["train"], axis=1, count=int(packed["num_vars"])).astype(float)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine._kernels import columns
-from flatpc.engine._kernels.adjoints import FLOWS
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.torch_engine import TorchEngine
+from flatpc.engine.numba._kernels import columns
+from flatpc.engine.numba._kernels.adjoints import FLOWS
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.torch.engine import TorchEngine
 from tests.engine.test_sharing import bits, rule_for
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
@@ -146,7 +146,7 @@ def test_adjoints_row_by_row_add_up_to_shared_ones(rescaled):
 @pytest.mark.parametrize("rescaled", [False, True])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_the_number_of_threads_changes_no_bit(dtype, rescaled, monkeypatch):
-    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 1e-9)
+    monkeypatch.setattr("flatpc.engine.numba.evaluator.WORTH_A_THREAD", 1e-9)
     circuit, X = dag(TINY[dtype] if rescaled else 0.2), evidence_rows(200)
     results = []
     for n_threads in (1, 2, 3):

@@ -7,11 +7,11 @@ import pytest
 
 import flatpc as fp
 from flatpc.circuit.nodes import Input, Product, Sum
-from flatpc.engine import packing
-from flatpc.engine._kernels import columns
-from flatpc.engine._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT, Rule
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba import packing
+from flatpc.engine.numba._kernels import columns
+from flatpc.engine.numba._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT, Rule
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.families.gaussian import Gaussian
 from tests.engine.conformance import EVIDENCE, circuits
 
@@ -73,14 +73,14 @@ def test_data_too_large_for_a_table_of_ids_is_numbered_batch_by_batch(monkeypatc
     circuit, X = fp.structures.hclt(bits(200, 10), 4), bits(200, 10, seed=1)
     evaluator = Evaluator(circuit)
     expected = evaluator.log_prob(Evidence(evaluator.program, X))
-    monkeypatch.setattr("flatpc.engine.evidence.MAX_TABLE_BYTES", 0)
+    monkeypatch.setattr("flatpc.engine.numba.evidence.MAX_TABLE_BYTES", 0)
     np.testing.assert_array_equal(evaluator.log_prob(Evidence(evaluator.program, X)), expected)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("structure", ["hclt", "hclt_trees", "rat_spn", "hmm_homogeneous"])
 def test_the_number_of_threads_changes_no_bit(structure, dtype, monkeypatch):
-    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 1e-9)  # small as these circuits are
+    monkeypatch.setattr("flatpc.engine.numba.evaluator.WORTH_A_THREAD", 1e-9)  # small as these circuits are
     X = bits(500, 9)
     circuit = {
         "hclt": lambda: fp.structures.hclt(X, 20),

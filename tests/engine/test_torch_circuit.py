@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flatpc as fp
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.torch.module import TorchCircuit
 from tests.engine import conformance
 from tests.oracles import derivatives, evaluate, random_circuits
 
@@ -141,7 +141,8 @@ def test_importing_flatpc_leaves_torch_alone():
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
-    from flatpc.engine import torch_circuit, torch_engine
+    from flatpc.engine.torch import engine as torch_engine
+    from flatpc.engine.torch import module as torch_circuit
 
     circuit, X, values, units, (sums, inputs) = conformance.situation("hmm-gaussian", "outliers")
     monkeypatch.setattr(torch_engine, "_BLOCK_BYTES", 1)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine import packing
-from flatpc.engine._kernels.update import PLAIN, Rule
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba import packing
+from flatpc.engine.numba._kernels.update import PLAIN, Rule
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from tests.oracles.evaluate import log_prob
 from tests.oracles.flows import flows
 

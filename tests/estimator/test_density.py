@@ -11,10 +11,10 @@ import torch
 from scipy import integrate
 
 import flatpc as fp
-from flatpc.data.columns import UnseenCategoryError
 from flatpc.errors import DataError, MissingValueError, OptionError
 from flatpc.estimator.reports import free_parameters
 from flatpc.search import training
+from flatpc.tables.columns import UnseenCategoryError
 
 QUICK = {"structure": "mixture", "n_latents": 3, "mu": 0.1, "average": False, "effort": 0.3, "verbose": False}
 

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import FamilyError, FileFormatError, OptionError, ParameterError, SupportError
 from flatpc.families import registry
 from tests.oracles.evaluate import log_prob as by_hand
@@ -331,8 +331,8 @@ def test_momentum_restates_nothing_that_it_need_not():
 
 def test_gradients_of_the_penalty_reach_the_family():
     """∂ penalty / ∂z of an outside family, against differences of the penalty."""
-    from flatpc.learning.penalty import Penalised
-    from flatpc.learning.unconstrained import Unconstrained
+    from flatpc.learning.steps.penalty import Penalised
+    from flatpc.learning.steps.unconstrained import Unconstrained
 
     circuit, X = mixed(2), rows_of(12)
     evaluator = Evaluator(circuit)

@@ -17,16 +17,18 @@ import numpy as np
 
 import flatpc as fp
 
-ROOMS = (
-    "flatpc",
-    *(f"flatpc.{room}" for room in ["structures", "learning", "curvature", "queries", "data", "adapters", "estimator"]),
-)
+ROOMS = tuple(
+    f"flatpc{room}"
+    for room in [
+        "", ".tables", ".structures", ".queries", ".curvature", ".learning", ".search", ".datasets", ".estimator", ".adapters",
+    ]
+)  # fmt: skip
 ASKED = ("Circuit", "CircuitDensity", "GaussianMixture", "OptunaObjective", "Splits")
 """Classes whose methods users call. Those of families get what an engine has checked."""
 RETURNED = {
     "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
-    "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Penalty", "Selection", "SpectralDensity",
-    "Splits", "Table", "TraceEstimate",
+    "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
+    "SpectralDensity", "Splits", "Table", "TraceEstimate",
 }  # fmt: skip
 """Classes that functions return, and an abstract one: users don't make them."""
 
@@ -115,10 +117,10 @@ def calls(folder: Any) -> dict[str, Call]:
     """A call for each name of the surface; files are written to `folder`."""
     from flatpc.adapters import OptunaObjective, from_pyjuice
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
-    s, l, c, q, d = fp.structures, fp.learning, fp.curvature, fp.queries, fp.data
+    s, l, c, q, d = fp.structures, fp.learning, fp.curvature, fp.queries, fp.datasets
     model = folder / "model.safetensors"
     circuit().save(model)
     density().save(folder / "density.safetensors")
@@ -201,14 +203,14 @@ def calls(folder: Any) -> dict[str, Call]:
         "Softening": Call(l.Softening, {"beta": 0.9}),
         "TensorBoard": Call(l.TensorBoard, {"folder": folder / "board"}, works=False),
         "choose": Call(fp.choose, {"X": X, "valid": X, "effort": 0.05, "time_budget": 1.0, "progress": False, "n_threads": 1}),
-        "learning.compact": Call(l.compact, {"circuit": circuit()}),
+        "structures.compact": Call(s.compact, {"circuit": circuit()}),
         "learning.cosine": Call(l.cosine, {"start": 1.0, "end": 0.5}),
         "learning.degree_of_overfitting": Call(l.degree_of_overfitting, {"train_nll": 2.0, "valid_nll": 2.5}),
-        "learning.dropout_uncertainty": Call(l.dropout_uncertainty, asked),
-        "learning.grow": Call(l.grow, {"circuit": circuit()}),
+        "queries.dropout_uncertainty": Call(q.dropout_uncertainty, asked),
+        "structures.grow": Call(s.grow, {"circuit": circuit()}),
         "learning.linear": Call(l.linear, {"start": 1.0, "end": 0.5}),
-        "learning.prune": Call(l.prune, {**asked, "fraction": 0.5}),
-        "learning.select": Call(l.select, {**asked, "valid": X, "grid": (0.0, 0.1), "warm": True, **quick}),
+        "structures.prune": Call(s.prune, {**asked, "fraction": 0.5}),
+        "search.select": Call(fp.search.select, {**asked, "valid": X, "grid": (0.0, 0.1), "warm": True, **quick}),
         "learning.stages": Call(l.stages, {"values": {0.0: 1.0, 0.5: 0.5}}),
         "curvature.eigenvalues": Call(c.eigenvalues, {**asked, "k": 2}),
         "curvature.hutch_pp": Call(c.hutch_pp, {"H": H, "n_products": 6}),
@@ -223,16 +225,16 @@ def calls(folder: Any) -> dict[str, Call]:
         "GaussianMixture.log_prob": Call(mixture.log_prob, {"X": rows}),
         "GaussianMixture.sample": Call(mixture.sample, {"n": 2}),
         "Splits.fraction": Call(splits.fraction, {"fraction": 0.5}),
-        "data.datasets": Call(d.datasets),
-        "data.fraction_of": Call(d.fraction_of, {"rows": X, "fraction": 0.5}),
-        "data.gaussian_mixture": Call(d.gaussian_mixture, {"n": 2}),
-        "data.gaussian_mixture_splits": Call(d.gaussian_mixture_splits, {"size": 4}),
-        "data.kinds": Call(d.kinds, {"X": X}),
-        "data.load": Call(d.load, {"name": "helix"}),
-        "data.load_debd": Call(d.load_debd, {"name": "nltcs", "folder": folder, "download": False}, works=False),
-        "data.manifold": Call(d.manifold, {"name": "helix", "n": 4}),
-        "data.manifold_splits": Call(d.manifold_splits, {"name": "helix", "size": 4}),
-        "data.read_table": Call(d.read_table, {"path": folder / "table.csv"}),
+        "datasets.datasets": Call(d.datasets),
+        "datasets.fraction_of": Call(d.fraction_of, {"rows": X, "fraction": 0.5}),
+        "datasets.gaussian_mixture": Call(d.gaussian_mixture, {"n": 2}),
+        "datasets.gaussian_mixture_splits": Call(d.gaussian_mixture_splits, {"size": 4}),
+        "tables.kinds": Call(fp.tables.kinds, {"X": X}),
+        "datasets.load": Call(d.load, {"name": "helix"}),
+        "datasets.load_debd": Call(d.load_debd, {"name": "nltcs", "folder": folder, "download": False}, works=False),
+        "datasets.manifold": Call(d.manifold, {"name": "helix", "n": 4}),
+        "datasets.manifold_splits": Call(d.manifold_splits, {"name": "helix", "size": 4}),
+        "tables.read_table": Call(fp.tables.read_table, {"path": folder / "table.csv"}),
         "OptunaObjective": Call(OptunaObjective, {"X": X, "valid": X, "epochs": 1}),
         "OptunaObjective.circuit": Call(objective().circuit, {"trial": _trial()}),
         "OptunaObjective.enqueue_simple": Call(objective().enqueue_simple, {"study": _study()}),

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 
 import flatpc as fp
 from flatpc.errors import FileFormatError, FlatpcError
-from flatpc.learning import checkpoint
+from flatpc.learning.run import checkpoint
 from tests.hostile.tally import Tally, how_many
 
 RNG = np.random.default_rng(3)

@@ -14,8 +14,8 @@ import pytest
 import flatpc as fp
 from flatpc._writing import check_target, replace_file
 from flatpc.errors import FlatpcError, WriteError
-from flatpc.learning.history import JsonLines
-from flatpc.learning.notes import LearningWarning
+from flatpc.learning.run.history import JsonLines
+from flatpc.learning.run.notes import LearningWarning
 from tests.cli.running import Answer, bits
 from tests.hostile.tally import Tally, how_many
 

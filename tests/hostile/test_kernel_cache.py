@@ -10,8 +10,8 @@ import numba
 import numpy as np
 import pytest
 
-from flatpc.engine import kernel_cache, kernel_files
-from flatpc.engine._kernels import threads
+from flatpc.engine.numba import kernel_cache, kernel_files
+from flatpc.engine.numba._kernels import threads
 from tests.hostile.tally import Tally, how_many
 
 
@@ -104,7 +104,7 @@ def test_a_full_disk_means_no_cache(folder, monkeypatch, capsys):
 
 SCRIPT = """
 import numpy as np, flatpc as fp
-from flatpc.engine._kernels import threads
+from flatpc.engine.numba._kernels import threads
 X = np.random.default_rng(0).integers(0, 2, (200, 6))
 c = fp.structures.hclt(X, n_latents=4)
 print(float(fp.fit(c, X, epochs=2, n_threads=2, progress=False).circuit.log_prob(X).sum()).hex())

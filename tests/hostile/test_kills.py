@@ -12,7 +12,7 @@ import pytest
 
 import flatpc as fp
 from flatpc._writing import replace_file
-from flatpc.learning import select
+from flatpc.search import select
 from tests.hostile.tally import Tally, how_many
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -87,7 +87,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
 
 SWEEP = """
 import os, sys, time, numpy as np, flatpc as fp
-from flatpc.learning import select
+from flatpc.search import select
 X = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(float)
 folder = sys.argv[1]
 def tell(row, circuit):

@@ -14,8 +14,8 @@ from safetensors.numpy import save as write_arrays
 import flatpc as fp
 from flatpc.circuit import limits
 from flatpc.circuit.files import _ZEROS, save
-from flatpc.data.model_files import load_model
 from flatpc.errors import FileFormatError
+from flatpc.estimator.model_files import load_model
 from tests.hostile.tally import Tally, how_many
 
 RNG = np.random.default_rng(0)

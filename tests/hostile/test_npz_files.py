@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.data.npz import read_npz
 from flatpc.errors import DataError, FlatpcError
-from flatpc.experiments.cells import Cell, Result
-from flatpc.experiments.results import Results
+from flatpc.paper.cells import Cell, Result
+from flatpc.paper.results import Results
+from flatpc.tables.npz import read_npz
 from tests.hostile.tally import Tally, how_many
 
 X = np.random.default_rng(0).integers(0, 2, (30, 9)).astype(np.uint8)
@@ -44,7 +44,7 @@ def test_archives_that_are_none(tmp_path):
     for data in (b"", b"PK", (tmp_path / "table.npy").read_bytes(), b"\0" * 1000):
         file.write_bytes(data)
         with pytest.raises(DataError, match=r"table\.npz can't be read as an npz archive"):
-            fp.data.read_table(file)
+            fp.tables.read_table(file)
     for members in (
         {"X__npy": _huge()},
         {"X__npy": _npy(np.array([None, 1], object), allow_pickle=True)},
@@ -61,8 +61,8 @@ def test_archives_that_are_none(tmp_path):
         {"train__npy": _npy(packed), "num_vars__npy": _npy(np.array(10**6))},
     ):
         with pytest.raises(DataError, match=r"table\.npz"):
-            fp.data.read_table(_archive(file, **members))
-    right = fp.data.read_table(_archive(file, train__npy=_npy(packed), num_vars__npy=_npy(np.array(9))))
+            fp.tables.read_table(_archive(file, **members))
+    right = fp.tables.read_table(_archive(file, train__npy=_npy(packed), num_vars__npy=_npy(np.array(9))))
     np.testing.assert_array_equal(right.train, X)
 
 

@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.data import read_table
-from flatpc.data.columns import Columns, kinds
-from flatpc.data.raw import read_raw
+from flatpc.tables import read_table
+from flatpc.tables.columns import Columns, kinds
+from flatpc.tables.reading import read_raw
 from tests.cli.running import Answer
 from tests.hostile.odd_tables import FILES, TABLES, B, N, X
 from tests.hostile.tally import LONG, Tally

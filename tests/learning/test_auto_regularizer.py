@@ -5,7 +5,7 @@ import pytest
 
 import flatpc as fp
 from flatpc.errors import OptionError
-from flatpc.learning.auto_regularizer import LAPLACE, SHARPNESS, candidates
+from flatpc.learning.regularizers.auto import LAPLACE, SHARPNESS, candidates
 from tests.search.test_choosing import bits
 
 

@@ -14,14 +14,14 @@ from safetensors import safe_open
 
 import flatpc as fp
 from flatpc.errors import FileFormatError, OptionError
-from flatpc.learning import checkpoint as files
+from flatpc.learning.run import checkpoint as files
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((60, 5)) < RNG.choice([0.2, 0.8], (60, 1))).astype(float)
 V = (RNG.random((30, 5)) < RNG.choice([0.2, 0.8], (30, 1))).astype(float)
 CIRCUIT = fp.structures.hclt(X, 9)
 GAUSSIAN = fp.structures.rat_spn(2, 1, 3, 4, 4)
-Y = fp.data.manifold("spiral", 60)
+Y = fp.datasets.manifold("spiral", 60)
 
 RUNS = {
     "em": (CIRCUIT, X, {"batch_size": 25, "sharpness": fp.Sharpness(mu=0.3), "valid": V}),

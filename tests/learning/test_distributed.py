@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distributed")
     rng = np.random.default_rng(0)
     np.save(folder / "X.npy", rng.integers(0, 2, (100, 6)).astype(float))
-    np.save(folder / "Y.npy", fp.data.manifold("spiral", 100))
+    np.save(folder / "Y.npy", fp.datasets.manifold("spiral", 100))
     fp.structures.hclt(np.load(folder / "X.npy"), 5).save(folder / "hclt")
     fp.structures.rat_spn(2, 1, 3, 4, 4).save(folder / "rat")
     (folder / "script.py").write_text(SCRIPT)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.packing import unpack_statistics, unpack_weights
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.numba.packing import unpack_statistics, unpack_weights
 from flatpc.errors import OptionError
 from flatpc.learning import SAM, Dropout
-from flatpc.learning.dropout import Dropped
+from flatpc.learning.regularizers.dropout import Dropped
 from tests.engine.conformance import circuits
 from tests.learning.test_em import rows_for
 from tests.oracles import evaluate

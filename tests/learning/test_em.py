@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.learning.em import EM
-from flatpc.learning.schedules import Constant
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.learning.run.schedules import Constant
+from flatpc.learning.steps.em import EM
 from tests.engine.conformance import circuits
 from tests.oracles import flows as oracle
 
@@ -165,7 +165,7 @@ def test_mean_flow_is_the_mean_over_a_layers_edges():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("sharpness", [None, fp.Sharpness(mu=0.5), fp.Sharpness(mu="mean-flow", inputs=True)])
 def test_results_do_not_depend_on_the_number_of_threads(dtype, sharpness, monkeypatch):
-    monkeypatch.setattr("flatpc.engine.evaluator.WORTH_A_THREAD", 1e-9)  # small as the circuit is
+    monkeypatch.setattr("flatpc.engine.numba.evaluator.WORTH_A_THREAD", 1e-9)  # small as the circuit is
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 12))
     circuit = fp.structures.hclt(X, 9)

@@ -7,11 +7,11 @@ from scipy.special import log_softmax, softmax, wrightomega
 from scipy.stats import binom, norm, poisson
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
+from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.errors import OptionError, TiedParametersError
 from flatpc.learning import Entropy, Laplace
 from flatpc.learning._kernels import entropy as kernels
-from flatpc.learning.topdown import entropies, top_down
+from flatpc.learning.steps.topdown import entropies, top_down
 from tests.learning.test_em import assert_same, by_definition
 from tests.oracles import evaluate
 from tests.oracles import flows as oracle

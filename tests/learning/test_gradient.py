@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.torch.module import TorchCircuit
 from flatpc.errors import DataError, TiedParametersError
 from flatpc.learning import ASAM, SAM, LearningWarning
-from flatpc.learning.gradient import Gradient
-from flatpc.learning.optimizers import OPTIMIZERS
-from flatpc.learning.schedules import Constant
+from flatpc.learning.run.schedules import Constant
+from flatpc.learning.steps.gradient import Gradient
+from flatpc.learning.steps.optimizers import OPTIMIZERS
 from tests.engine.conformance import circuits
 from tests.learning.test_em import rows_for
 
@@ -121,7 +121,7 @@ class Autograd:
 
 def by_node(made, z):
     """A flat gradient as arrays in the shape of the leaves."""
-    from flatpc.engine import packing
+    from flatpc.engine.numba import packing
 
     circuit, program = made.evaluator.circuit, made.evaluator.program
     n = program.n_weights
@@ -211,7 +211,7 @@ def test_rows_that_linear_arithmetic_can_not_hold(space):
 
 
 def spiral(n=60, seed=0):
-    return fp.data.manifold("spiral", n, seed)
+    return fp.datasets.manifold("spiral", n, seed)
 
 
 @pytest.mark.parametrize("method", ["adam", "sgd"])

@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.torch.module import TorchCircuit
 from flatpc.errors import OptionError
 from flatpc.learning import SAM, HyperWeights
-from flatpc.learning.gradient import Gradient
-from flatpc.learning.hyper_weights import Generated
-from flatpc.learning.schedules import Constant
+from flatpc.learning.regularizers.hyper_weights import Generated
+from flatpc.learning.run.schedules import Constant
+from flatpc.learning.steps.gradient import Gradient
 from tests.learning.test_em import rows_for
 from tests.learning.test_gradient import UNTIED
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.data import load_debd, manifold_splits
+from flatpc.datasets import load_debd, manifold_splits
 from flatpc.learning import degree_of_overfitting
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import flatpc as fp
 from flatpc.errors import OptionError
-from flatpc.learning import PruneGrow, compact, grow, prune
+from flatpc.learning import PruneGrow
+from flatpc.structures import compact, grow, prune
 from tests.engine.conformance import circuits
 from tests.learning.test_em import rows_for
 from tests.oracles import flows as oracle

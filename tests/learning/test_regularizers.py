@@ -6,7 +6,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import OptionError
 from flatpc.learning import ASAM, SAM, Laplace
-from flatpc.learning.regularizers import NAMES
+from flatpc.learning.regularizers.together import NAMES
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((60, 5)) < RNG.choice([0.2, 0.8], (60, 1))).astype(float)

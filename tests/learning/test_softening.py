@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning import Softening
-from flatpc.learning.softening import Drawn, Softened
+from flatpc.learning.regularizers.softening import Drawn, Softened
 from tests.learning.test_em import assert_same
 from tests.oracles import evaluate
 from tests.oracles import flows as oracle

@@ -13,7 +13,7 @@ from PIL import Image
 
 from flatpc.errors import OptionError, ShapeError
 from flatpc.pages import Cell, Column, Page
-from flatpc.pages.tables import Table, csv_of
+from flatpc.pages.html_tables import Table, csv_of
 
 from .cases import everything
 

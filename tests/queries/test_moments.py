@@ -72,7 +72,7 @@ def test_impossible_evidence_names_the_row_and_complete_rows_pass():
 def test_blocks_of_rows_make_no_difference(monkeypatch):
     X = evidence(case("hclt"))
     expected = case("hclt").expectation(X)
-    monkeypatch.setattr("flatpc.queries.tables.BLOCK_BYTES", 1)
+    monkeypatch.setattr("flatpc.queries.answers.BLOCK_BYTES", 1)
     np.testing.assert_allclose(case("hclt").expectation(X), expected, rtol=0, atol=1e-14)
 
 

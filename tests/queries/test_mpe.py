@@ -128,7 +128,7 @@ def test_impossible_evidence_names_the_row_and_complete_rows_pass():
 def test_blocks_of_rows_and_units_make_no_difference(monkeypatch):
     X = evidence(case("rat_spn"), n=30)
     expected = case("rat_spn").mpe(X).values
-    monkeypatch.setattr("flatpc.queries.tables.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("flatpc.queries.answers.BLOCK_BYTES", 2000)
     monkeypatch.setattr("flatpc.queries.induced_trees._CHUNK", 3)
     np.testing.assert_array_equal(case("rat_spn").mpe(X).values, expected)
 

@@ -92,7 +92,7 @@ def test_tensor_in_tensor_out_and_frames_in():
 
 def test_blocks_keep_the_distribution(monkeypatch):
     """Blocks of a few rows and chunks of a few edges: other draws, the same distribution."""
-    monkeypatch.setattr("flatpc.queries.tables.BLOCK_BYTES", 200_000)
+    monkeypatch.setattr("flatpc.queries.answers.BLOCK_BYTES", 200_000)
     monkeypatch.setattr("flatpc.queries.induced_trees._CHUNK", 20)
     circuit, table = case("every kind"), joint("every kind")
     assert_distributed(circuit.sample(N, seed=1), table.X, table.p)

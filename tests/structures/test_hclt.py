@@ -8,9 +8,9 @@ import pytest
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError, SupportError
-from flatpc.structures.mutual_information import PairCounts, binned
 from flatpc.structures.options import read_columns
-from flatpc.structures.trees import maximum_spanning_tree
+from flatpc.structures.trees.mutual_information import PairCounts, binned
+from flatpc.structures.trees.spanning import maximum_spanning_tree
 from tests.oracles.evaluate import assignments, log_prob
 from tests.structures.test_chow_liu import spanning_trees
 from tests.structures.test_mutual_information import information_by_loops

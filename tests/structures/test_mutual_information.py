@@ -11,9 +11,9 @@ from flatpc.errors import DataError
 from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.poisson import Poisson
-from flatpc.structures import joint_codes
-from flatpc.structures import mutual_information as module
-from flatpc.structures.mutual_information import PairCounts, binned
+from flatpc.structures.trees import joint_codes
+from flatpc.structures.trees import mutual_information as module
+from flatpc.structures.trees.mutual_information import PairCounts, binned
 
 
 def information_by_loops(X, sizes, u, v, smoothing):

@@ -9,7 +9,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import DataError, TooLargeError
 from flatpc.search import choose
-from flatpc.structures import mutual_information
+from flatpc.structures.trees import mutual_information
 from tests.hostile.tally import how_many
 
 GIB = 1 << 30

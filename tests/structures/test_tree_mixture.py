@@ -5,7 +5,7 @@ import pytest
 
 import flatpc as fp
 from flatpc.errors import MissingValueError, OptionError
-from flatpc.structures.mutual_information import PairCounts, WeightedCounts
+from flatpc.structures.trees.mutual_information import PairCounts, WeightedCounts
 from tests.oracles.evaluate import assignments, log_prob
 
 

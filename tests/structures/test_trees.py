@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flatpc.structures.trees import centre, maximum_spanning_tree, root_at
+from flatpc.structures.trees.spanning import centre, maximum_spanning_tree, root_at
 
 
 def is_spanning_tree(n, edges):

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._options import choice, seed_number, thread_count, whole_number, wrong
 from flatpc.circuit.rows import MISSING
-from flatpc.learning.laplace import Laplace
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.regularizers.laplace import Laplace
+from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.floors import varying
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan, Wishes, counted_plans

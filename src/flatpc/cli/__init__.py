@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from flatpc.cli import around, asking, fitting, paper, sharpness
+from flatpc.cli import asking, fitting, paper, sharpness
+from flatpc.cli import extras as around
 from flatpc.cli.application import Commands, examples, paragraphs
 
 EPILOG = examples("flatpc fit people.csv -o people.model", "flatpc score people.model new-people.csv", "flatpc fit --help")

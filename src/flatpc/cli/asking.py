@@ -118,7 +118,7 @@ def sample(
     import numpy as np
 
     from flatpc.cli.models import read_given
-    from flatpc.data.model_files import load_model
+    from flatpc.estimator.model_files import load_model
 
     found = load_model(model)
     known = read_given(given, found.columns) if given else None

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.cli.sources import Source, aligned, read_columns
-from flatpc.data.columns import Column, Columns
-from flatpc.data.model_files import Model, load_model
-from flatpc.data.raw import RawTable
 from flatpc.errors import FlatpcError, OptionError
+from flatpc.estimator.model_files import Model, load_model
+from flatpc.tables.columns import Column, Columns
+from flatpc.tables.reading import RawTable
 
 Array = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def _code(column: Column, text: str) -> float:
 
 def filled(asked: Asked, full: Array) -> Any:
     """The table as it was given, in its own order; only what was missing is new."""
-    from flatpc.data.filling import fill_in
+    from flatpc.tables.filling import fill_in
 
     columns, names = asked.model.columns, asked.table.names
     by_position = not set(names) >= set(columns.names)

@@ -100,7 +100,7 @@ def reproduce(
 
 
 def _verify(name: str, folder: Path, n: int, seed: int | None, json: bool) -> None:
-    from flatpc.experiments.verify import Check, verify
+    from flatpc.paper.verify import Check, verify
 
     def watch(check: Check) -> None:
         if not json:
@@ -121,8 +121,8 @@ def _verify(name: str, folder: Path, n: int, seed: int | None, json: bool) -> No
 
 def experiments() -> tuple[dict[str, str], dict[str, str]]:
     """Tables and figures that are declared, with their titles."""
-    from flatpc.experiments.figures import FIGURES, figure
-    from flatpc.experiments.tables import TABLES
+    from flatpc.paper.figures import FIGURES, figure
+    from flatpc.paper.tables import TABLES
 
     return {name: table.title for name, table in TABLES.items()}, {name: figure(name).TITLE for name in FIGURES}
 
@@ -159,14 +159,14 @@ def _named(given: str | None, option: str, read: Callable[[str], Any]) -> list[A
 def _table(name: str, folder: Path, quiet: bool, **options: Any) -> dict[str, Any]:
     import joblib
 
-    from flatpc.experiments.reproduce import reproduce as run
+    from flatpc.paper.reproduce import reproduce as run
 
     options["n_jobs"] = options["n_jobs"] or joblib.cpu_count()
     return asdict(run(name, folder, progress=not quiet, **options))
 
 
 def _figure(name: str, folder: Path, quick: bool, budget: float | None, quiet: bool) -> dict[str, Any]:
-    from flatpc.experiments import figures
+    from flatpc.paper import figures
 
     limit = math.inf if budget is None else budget
     found = figures.compute(name, folder, quick=quick, budget=limit, progress=shows_progress(quiet))
@@ -194,7 +194,7 @@ def report(
 
 
 def _report(folder: Path, page: Path) -> Path:
-    from flatpc.experiments.report import report as write
+    from flatpc.paper.report import report as write
 
     return write(folder, page)
 

@@ -13,8 +13,8 @@ from flatpc.cli.application import say
 from flatpc.errors import DataError, FlatpcError, OptionError
 
 if TYPE_CHECKING:
-    from flatpc.data.columns import Columns
-    from flatpc.data.raw import RawTable
+    from flatpc.tables.columns import Columns
+    from flatpc.tables.reading import RawTable
 
 FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
 
@@ -48,7 +48,8 @@ class Source:
 
 def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
     """What DATA names: a file if it looks like one, else a data set."""
-    from flatpc.data import fraction_of, load, read_table
+    from flatpc.datasets import fraction_of, load
+    from flatpc.tables import read_table
 
     if Path(data).exists() or data.lower().endswith(FILES):
         if not Path(data).exists():
@@ -67,7 +68,7 @@ def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
 
 def _announce_download(name: str) -> None:
     """One line in place of the downloader's own."""
-    from flatpc.data.debd import is_local, registry
+    from flatpc.datasets.debd import is_local, registry
 
     benchmark = registry().sets.get(name)
     if benchmark is not None and not os.environ.get("FLATPC_DATA") and not is_local(benchmark):
@@ -78,8 +79,8 @@ def _announce_download(name: str) -> None:
 
 
 def _names() -> list[str]:
-    from flatpc.data.debd import registry
-    from flatpc.data.manifolds import MANIFOLDS
+    from flatpc.datasets.debd import registry
+    from flatpc.datasets.manifolds import MANIFOLDS
 
     return [*MANIFOLDS, "gaussian_mixture", *registry().sets]
 
@@ -87,7 +88,7 @@ def _names() -> list[str]:
 def _some(rows: Any, fraction: float, seed: int) -> Any:
     import numpy as np
 
-    from flatpc.data import fraction_of
+    from flatpc.datasets import fraction_of
 
     chosen = fraction_of(np.arange(len(rows)), fraction, how="random", seed=seed)
     return rows[chosen.tolist()]
@@ -95,7 +96,7 @@ def _some(rows: Any, fraction: float, seed: int) -> Any:
 
 def read_columns(rows: Any, name: str) -> RawTable:
     """The columns of a table, with its name in front of what is wrong with it."""
-    from flatpc.data.raw import read_raw
+    from flatpc.tables.reading import read_raw
 
     try:
         return read_raw(rows)
@@ -105,7 +106,7 @@ def read_columns(rows: Any, name: str) -> RawTable:
 
 def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
     """The table without some of its columns."""
-    from flatpc.data.raw import RawTable
+    from flatpc.tables.reading import RawTable
 
     for column in drop:
         if column not in table.names:
@@ -118,7 +119,7 @@ def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
 
 def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = False) -> RawTable:
     """The table with the model's columns in the model's order; by position where the table has no names of its own."""
-    from flatpc.data.raw import RawTable
+    from flatpc.tables.reading import RawTable
 
     wanted = columns.names
     if _is_nameless(table.names) or (_is_nameless(wanted) and len(table.names) == len(wanted)):

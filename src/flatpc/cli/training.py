@@ -18,13 +18,13 @@ from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
 from flatpc.cli.sources import aligned, read_columns, read_source, without
 from flatpc.cli.wording import in_options
-from flatpc.data.columns import Columns
 from flatpc.errors import FlatpcError
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choosing import search
 from flatpc.search.plans import Wishes
 from flatpc.search.told import Told, train_as_told
+from flatpc.tables.columns import Columns
 
 Array = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class Run:
 
     def learn(self, output: Path) -> None:
         """Choose a model and save it; Ctrl-C or the time budget ends with the best so far."""
-        from flatpc.data.model_files import save_model
+        from flatpc.estimator.model_files import save_model
 
         begin = time.monotonic()
         common: dict[str, Any] = {
@@ -134,7 +134,7 @@ class Run:
     def measure(self, output: Path) -> dict[str, Any]:
         """Everything there is to say of the result, as plain data."""
         from flatpc.estimator.reports import Curvature, free_parameters
-        from flatpc.learning.history import degree_of_overfitting
+        from flatpc.learning.run.history import degree_of_overfitting
 
         circuit = self.choice.circuit
         # Rows that were held back judged a model that had not seen them; the one that is kept may have.

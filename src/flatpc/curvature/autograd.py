@@ -15,7 +15,7 @@ from torch import Tensor
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node
 from flatpc.curvature.layout import Layout, table_of
-from flatpc.engine.torch_circuit import TorchCircuit
+from flatpc.engine.torch.module import TorchCircuit
 from flatpc.families.categorical import Categorical
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, flag
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.circuit.rows import from_torch, is_torch, read_rows
+from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.operators import operator
 from flatpc.curvature.spaces import gradient_in, product_in
@@ -33,6 +33,7 @@ from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES, get_engine
 from flatpc.errors import DataError, OptionError
+from flatpc.tables.matrix import from_torch, is_torch
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -131,8 +131,8 @@ def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progres
     from rich.console import Console
     from rich.progress import track
 
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     point = coordinates.point
     evidence = None

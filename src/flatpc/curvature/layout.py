@@ -25,7 +25,7 @@ from flatpc.errors import TiedParametersError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.engine.program import Program
+    from flatpc.engine.numba.program import Program
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -219,8 +219,8 @@ class _Native:
 
     def __init__(self, layout: Layout, rows: Array) -> None:
         from flatpc.curvature.passes import Passes
-        from flatpc.engine.evaluator import Evaluator
-        from flatpc.engine.evidence import Evidence
+        from flatpc.engine.numba.evaluator import Evaluator
+        from flatpc.engine.numba.evidence import Evidence
 
         self.rows = rows
         self._passes = Passes(Evaluator(layout.circuit, "float64"), layout.include_inputs, leaves=False)

@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.curvature._kernels import gather, own, passes, squares
+from flatpc.curvature._kernels import penalty_directions, squares, sums_over_rows, walks
+from flatpc.curvature._kernels.penalty_directions import SHARED_DIRECTION
 from flatpc.curvature._kernels.rows import COUNTED, MOVED, complete_marks
 from flatpc.curvature.layout import FlatIndex, Layout
 from flatpc.curvature.spaces import gradient_in
 from flatpc.curvature.wide_passes import WidePasses
-from flatpc.engine import packing
-from flatpc.engine._kernels import columns
-from flatpc.engine._kernels.threads import run
+from flatpc.engine.numba import packing
+from flatpc.engine.numba._kernels import columns
+from flatpc.engine.numba._kernels.threads import run
 
 if TYPE_CHECKING:
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence, Plan
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence, Plan
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CODES = {
-    "weights": own.WEIGHTS,
-    "simplex": own.SIMPLEX,
-    "logits": own.LOGITS,
-    "logit-gradient": own.LOGIT_GRADIENT,
+    "weights": penalty_directions.WEIGHTS,
+    "simplex": penalty_directions.SIMPLEX,
+    "logits": penalty_directions.LOGITS,
+    "logit-gradient": penalty_directions.LOGIT_GRADIENT,
 }
 MOST_DIRECTIONS = 16
 """Directions whose tangents are computed in one pass; more share no more of the work."""
@@ -173,10 +174,10 @@ class Passes:
         count = np.where(np.isneginf(log_prob) | unsettled, 0.0, asked)
         flow = count if shared else (count != 0).astype(np.float64)
         rows_of = plan.batch.at[:, columns.ADJOINT_ROWS]
-        ptr, item = passes.cut(self._order[0], self._order[1], rows_of, self._cost, self.evaluator.n_threads)
+        ptr, item = walks.cut(self._order[0], self._order[1], rows_of, self._cost, self.evaluator.n_threads)
         block = Block(plan, asked, count, flow, ptr, item, shared, where, unsettled, X)
         nowhere = self._none[None]
-        self._descend(block, nowhere, self._a[None], self._a[None], own.SHARED_DIRECTION, self._marks, second=False)
+        self._descend(block, nowhere, self._a[None], self._a[None], SHARED_DIRECTION, self._marks, second=False)
         return block
 
     # ---- walks ----------------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class Passes:
     def _descend(self, block: Block, dW: Any, vt: Any, at: Any, space: int, marks: Any, *, second: bool) -> None:
         e = self.evaluator
         run(
-            passes.descend, e.n_threads,
+            walks.descend, e.n_threads,
             self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, self._mask, marks, e._values,
             e._scales, self._a, vt, at, block.flow, block.shared, second, space,
         )  # fmt: skip
@@ -195,22 +196,22 @@ class Passes:
         self._tangents = _grown(self._tangents, 2 * len(dW) * size)
         self._vt, self._at = self._tangents[: 2 * len(dW) * size].reshape(2, len(dW), size)
         run(
-            passes.rise, e.n_threads,
+            walks.rise, e.n_threads,
             self.program.structure, block.plan.batch, block.ptr, block.item, e.weights, dW, e.inputs, dT, self._mask,
             marks, e._values, e._scales, self._a, self._vt, block.shared, space,
         )  # fmt: skip
         self._descend(block, dW, self._vt, self._at, space, marks, second=True)
 
     def _move_by_row(self, block: Block, space: str) -> None:
-        """The same in one direction, which each row makes from its own gradient (`_kernels/own.py`)."""
+        """The same in one direction, which each row makes from its own gradient (`_kernels/penalty_directions.py`)."""
         self._move(block, self._none[None], np.empty((1, 0)), CODES[space], self._marks)
 
     def _gather(self, block: Block, what: int, space: int, marks: Any, weights: Any, tables: Array) -> None:
         """Add to flat weights and tables `[directions, ...]`."""
         e = self.evaluator
-        vt, at = (self._vt, self._at) if what == gather.SECOND else (self._a[None], self._a[None])
+        vt, at = (self._vt, self._at) if what == sums_over_rows.SECOND else (self._a[None], self._a[None])
         run(
-            passes.gather, e.n_threads,
+            walks.gather, e.n_threads,
             self.program.structure, block.plan.batch, self.program.owners, e.weights, e.inputs, self._mask, marks,
             e._values, e._scales, self._a, vt, at, block.count, weights, tables, block.shared, what, space,
         )  # fmt: skip
@@ -225,7 +226,7 @@ class Passes:
 
     def gradient(self, block: Block) -> Array:
         """Σ ∂ log p / ∂θ over the settled rows of a shared block."""
-        return np.ravel(self._gathered(block, gather.FIRST, own.SHARED_DIRECTION, self._marks))
+        return np.ravel(self._gathered(block, sums_over_rows.FIRST, SHARED_DIRECTION, self._marks))
 
     def directions_at_once(self, block: Block) -> int:
         """How many directions `products` takes within the evaluator's memory."""
@@ -248,8 +249,8 @@ class Passes:
         # Steps without parameters have the owner -1, which is the entry added at the end.
         marks = self._mark(np.append(moves, False)[self._owner], np.append(starts[1:] > first, False)[self._owner])
         dW, dT = self._index.spread(directions, self.evaluator.dtype)
-        self._move(block, dW, dT, own.SHARED_DIRECTION, marks)
-        return self._gathered(block, gather.SECOND, own.SHARED_DIRECTION, marks, len(directions))
+        self._move(block, dW, dT, SHARED_DIRECTION, marks)
+        return self._gathered(block, sums_over_rows.SECOND, SHARED_DIRECTION, marks, len(directions))
 
     def squares(self, block: Block, space: str) -> Array:
         """`[steps, distinct rows]`: what each step contributes to the trace of the Hessian of -log p; unshared block."""
@@ -264,7 +265,7 @@ class Passes:
 
     def diagonal(self, block: Block, space: str) -> Array:
         """Σ over the rows of an unshared block of the diagonal of the Hessian of -log p."""
-        return -np.ravel(self._gathered(block, gather.DIAGONAL, CODES[space], self._marks))
+        return -np.ravel(self._gathered(block, sums_over_rows.DIAGONAL, CODES[space], self._marks))
 
     def penalty(self, block: Block, space: str) -> tuple[float, Array]:
         """Σ of traces over the settled rows of an unshared block, and its gradient in the coordinates of the space.
@@ -274,7 +275,7 @@ class Passes:
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(self.squares(block, space).sum(axis=0) @ block.count)
             self._move_by_row(block, space)
-            gradient = self._gathered(block, gather.SECOND, CODES[space], self._marks)[0]
+            gradient = self._gathered(block, sums_over_rows.SECOND, CODES[space], self._marks)[0]
             return value, gradient_in(space, self.layout, self.values, gradient)
 
     # ---- results as the evaluator packs parameters, for training --------------------------------------------------------
@@ -285,19 +286,19 @@ class Passes:
 
     def add_gradient(self, block: Block, weights: Any, inputs: Array) -> None:
         """Add ∂ Σ log p / ∂ weights, and the inputs' sufficient statistics, over the settled rows of an unshared block."""
-        self._gather(block, gather.FIRST, own.SHARED_DIRECTION, self._marks, weights[None], np.empty((1, 0)))
+        self._gather(block, sums_over_rows.FIRST, SHARED_DIRECTION, self._marks, weights[None], np.empty((1, 0)))
         self._add_inputs(block, self._a, inputs)
 
     def add_penalty_gradient(self, block: Block, space: str, weights: Any, inputs: Array) -> None:
         """The same for the penalty, whose statistics are weighted by what flow changes by."""
         self._move_by_row(block, space)
-        self._gather(block, gather.SECOND, CODES[space], self._marks, weights[None], np.empty((1, 0)))
+        self._gather(block, sums_over_rows.SECOND, CODES[space], self._marks, weights[None], np.empty((1, 0)))
         self._add_inputs(block, self._at[0], inputs)
 
     def _add_inputs(self, block: Block, adjoints: Any, to: Array) -> None:
         e = self.evaluator
         run(
-            passes.row_statistics, e.n_threads,
+            walks.row_statistics, e.n_threads,
             self.program.structure, block.plan.batch, self.program.owners, e.inputs, e._values, adjoints, block.count, to,
         )  # fmt: skip
         for each in e.general:

@@ -22,7 +22,7 @@ from flatpc.curvature.spaces import gradient_in
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evidence import Evidence
 
 Array = NDArray[np.float64]
 PENALTY_SPACES = ("weights", "logits", "simplex", "logit-gradient")
@@ -88,8 +88,8 @@ def penalty(
     share = share_of_sum(reduction, len(rows))
     Layout(circuit, include_inputs).refuse_ties("trace")
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     value, gradient = penalty_of_rows(passes, Evidence(passes.program, rows), np.arange(len(rows)), space=space)
@@ -135,10 +135,10 @@ def penalty_of_rows(
 def _checked_rows(passes: Any, evidence: Any, rows: Any) -> NDArray[np.int64]:
     """Row numbers that the evidence has: native code doesn't look."""
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evidence import Evidence
 
     instance("passes", passes, Passes, "flatpc.curvature.passes.Passes(evaluator)")
-    instance("evidence", evidence, Evidence, "flatpc.engine.evidence.Evidence(passes.program, X)")
+    instance("evidence", evidence, Evidence, "flatpc.engine.numba.evidence.Evidence(passes.program, X)")
     n = len(evidence.X)
     good = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "iu"
     if not good or (len(rows) and not 0 <= rows.min() <= rows.max() < n):

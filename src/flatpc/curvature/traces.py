@@ -14,7 +14,7 @@ from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import REDUCTIONS, Layout, check_space, share_of_sum
-from flatpc.queries.tables import give_back
+from flatpc.queries.answers import give_back
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -204,8 +204,8 @@ def diagonal(
 
 def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tuple[Block, Passes]]:
     from flatpc.curvature.passes import Passes
-    from flatpc.engine.evaluator import Evaluator
-    from flatpc.engine.evidence import Evidence
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.numba.evidence import Evidence
 
     passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     evidence = Evidence(passes.program, rows)

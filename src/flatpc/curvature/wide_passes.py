@@ -109,7 +109,7 @@ class WidePasses:
         return out, statistics
 
     def penalty(self, X: Array, space: str, counts: Array | None = None) -> tuple[Wide, Wide, dict[int, Statistics]]:
-        """Σ over rows of the trace in `space`; its gradient `[P]` in θ (formulae in `_kernels/own.py`); and in inputs.
+        """Σ over rows of the trace in `space`; its gradient `[P]` in θ (formulae in `penalty_directions.py`); and in inputs.
 
         The latter, unless inputs are among the θ, as sufficient statistics of each owner: weighted not by flow, but by what flow
         changes by.

@@ -60,11 +60,11 @@ DTYPES = ("float32", "float64")
 def get_engine(name: str = "auto") -> Engine:
     """The engine called `name`; `"auto"` is numba."""
     if choice("engine", name, ("auto", *ENGINES)) != "torch":
-        from flatpc.engine.numba_engine import NumbaEngine
+        from flatpc.engine.numba.engine import NumbaEngine
 
         return NumbaEngine()
     need("torch", "torch", "engine='torch'")
-    from flatpc.engine.torch_engine import TorchEngine
+    from flatpc.engine.torch.engine import TorchEngine
 
     return TorchEngine()
 

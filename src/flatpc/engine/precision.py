@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flatpc.engine.contract import Dtype
-from flatpc.engine.packing import SMALLEST_FLOAT32
+from flatpc.engine.numba.packing import SMALLEST_FLOAT32
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -13,16 +13,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flatpc._options import choice, number, seed_number, whole_number
-from flatpc.data.columns import MISSING, UNSEEN, Columns
-from flatpc.data.raw import RawTable, read_raw
 from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator.files import read, write
 from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
 from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
-from flatpc.learning.sharpness import Sharpness, is_auto
+from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
 from flatpc.search.choice import Choice
 from flatpc.search.choosing import search
 from flatpc.search.plans import Wishes
+from flatpc.tables.columns import MISSING, UNSEEN, Columns
+from flatpc.tables.reading import RawTable, read_raw
 
 Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     [[1.0, 3.0]]
 
     A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. Each column is recognised as binary,
-    categorical, count or continuous (`flatpc.data.recognition`). `fp.choose` then tries models from independent columns to
+    categorical, count or continuous (`flatpc.tables.recognition`). `fp.choose` then tries models from independent columns to
     averages of hidden trees, and a line says what was chosen and why.
 
     Parameters

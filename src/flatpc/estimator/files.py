@@ -1,4 +1,4 @@
-"""A fitted estimator in a model file: circuit and columns as `flatpc.data.model_files` keeps them, and what it says of itself."""
+"""A fitted estimator in a model file: circuit and columns as `model_files.py` keeps them, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc.data.columns import MISSING, UNSEEN
-from flatpc.data.model_files import load_model, save_model
+from flatpc.estimator.model_files import load_model, save_model
 from flatpc.estimator.reports import Curvature, free_parameters
+from flatpc.tables.columns import MISSING, UNSEEN
 
 if TYPE_CHECKING:
     from flatpc.estimator.density import CircuitDensity

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.data.columns import Columns
-from flatpc.queries.tables import refuse_impossible
+from flatpc.queries.answers import refuse_impossible
+from flatpc.tables.columns import Columns
 
 Array = NDArray[np.float64]
 STRATEGIES = ("mean", "mpe", "sample")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.data.recognition import KINDS
 from flatpc.search.choice import Choice
+from flatpc.tables.recognition import KINDS
 
 Array = NDArray[np.float64]
 

@@ -1,30 +1,23 @@
-"""Learning: EM and gradient descent, sharpness-aware or plain, with schedules, checkpoints and selection of μ."""
+"""Learning: EM and gradient descent, sharpness-aware or plain, with schedules, and checkpoints."""
 
-from flatpc.learning.compacting import compact
-from flatpc.learning.dropout import Dropout
-from flatpc.learning.entropy import Entropy
 from flatpc.learning.fitting import Fit, fit
-from flatpc.learning.growing import grow
-from flatpc.learning.history import History, degree_of_overfitting
-from flatpc.learning.hyper_weights import HyperWeights
-from flatpc.learning.laplace import Laplace
-from flatpc.learning.notes import LearningWarning
-from flatpc.learning.prune_grow import PruneGrow
-from flatpc.learning.pruning import prune
-from flatpc.learning.sam import ASAM, SAM
-from flatpc.learning.schedules import cosine, linear, stages
-from flatpc.learning.selection import Candidate, Selection, select
-from flatpc.learning.sharpness import Sharpness
-from flatpc.learning.softening import Softening
-from flatpc.learning.tensorboard import TensorBoard
-from flatpc.learning.uncertainty import DropoutUncertainty, dropout_uncertainty
+from flatpc.learning.regularizers.dropout import Dropout
+from flatpc.learning.regularizers.entropy import Entropy
+from flatpc.learning.regularizers.hyper_weights import HyperWeights
+from flatpc.learning.regularizers.laplace import Laplace
+from flatpc.learning.regularizers.prune_grow import PruneGrow
+from flatpc.learning.regularizers.sam import ASAM, SAM
+from flatpc.learning.regularizers.sharpness import Sharpness
+from flatpc.learning.regularizers.softening import Softening
+from flatpc.learning.run.history import History, degree_of_overfitting
+from flatpc.learning.run.notes import LearningWarning
+from flatpc.learning.run.schedules import cosine, linear, stages
+from flatpc.learning.run.tensorboard import TensorBoard
 
 __all__ = [
     "ASAM",
     "SAM",
-    "Candidate",
     "Dropout",
-    "DropoutUncertainty",
     "Entropy",
     "Fit",
     "History",
@@ -32,18 +25,12 @@ __all__ = [
     "Laplace",
     "LearningWarning",
     "PruneGrow",
-    "Selection",
     "Sharpness",
     "Softening",
     "TensorBoard",
-    "compact",
     "cosine",
     "degree_of_overfitting",
-    "dropout_uncertainty",
     "fit",
-    "grow",
     "linear",
-    "prune",
-    "select",
     "stages",
 ]

@@ -26,21 +26,21 @@ from flatpc._options import (
 )
 from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
-from flatpc.engine.evaluator import Evaluator, Work
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator, Work
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.precision import wide_enough
 from flatpc.errors import FlatpcError, OptionError
-from flatpc.learning.checkpoint import fingerprint
-from flatpc.learning.distributed import Workers, connect
-from flatpc.learning.dropout import Dropout
-from flatpc.learning.em import EM
-from flatpc.learning.history import History
-from flatpc.learning.hyper_weights import Generated
 from flatpc.learning.loop import Callback, Learner, Loop, Plan
-from flatpc.learning.notes import notes_on
-from flatpc.learning.regularizers import Regularizers
-from flatpc.learning.schedules import Schedule, as_schedule, check_range
-from flatpc.learning.sharpness import Sharpness, check_sharpness, is_auto
+from flatpc.learning.regularizers.dropout import Dropout
+from flatpc.learning.regularizers.hyper_weights import Generated
+from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
+from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.run.checkpoint import fingerprint
+from flatpc.learning.run.distributed import Workers, connect
+from flatpc.learning.run.history import History
+from flatpc.learning.run.notes import notes_on
+from flatpc.learning.run.schedules import Schedule, as_schedule, check_range
+from flatpc.learning.steps.em import EM
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -178,7 +178,7 @@ def fit(
     anemone, distributed, progress = flag("anemone", anemone), flag("distributed", distributed), flag("progress", progress)
     given = dict(locals())
     if is_auto(sharpness) or is_auto(regularizer):
-        from flatpc.learning.auto_regularizer import fit_auto
+        from flatpc.learning.regularizers.auto import fit_auto
 
         return fit_auto(fit, given)
     patience = early_stopping
@@ -247,7 +247,7 @@ def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, work
         if options[name]:
             raise OptionError(f"{name} is for method='em'; leave it out with method={method!r}.")
     check_range("step_size", step_size, 0.0, math.inf, open_low=True)
-    from flatpc.learning.gradient import Gradient
+    from flatpc.learning.steps.gradient import Gradient
 
     made = None if chosen.generator is None else Generated(chosen.generator, evaluator, options["seed"])
     return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect, made)

@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 from flatpc._writing import check_target
 from flatpc.engine import clock
-from flatpc.engine.evaluator import Evaluator
-from flatpc.engine.evidence import Evidence
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import OptionError, WriteError
-from flatpc.learning import checkpoint, model
-from flatpc.learning.checkpoint import State
-from flatpc.learning.distributed import Workers
-from flatpc.learning.history import JsonLines, Row, degree_of_overfitting
-from flatpc.learning.interrupt import Interrupt
-from flatpc.learning.notes import LearningWarning
-from flatpc.learning.progress import Bar
-from flatpc.learning.schedules import Schedule
+from flatpc.learning.run import checkpoint
+from flatpc.learning.run.checkpoint import State
+from flatpc.learning.run.distributed import Workers
+from flatpc.learning.run.history import JsonLines, Row, degree_of_overfitting
+from flatpc.learning.run.interrupt import Interrupt
+from flatpc.learning.run.notes import LearningWarning
+from flatpc.learning.run.progress import Bar
+from flatpc.learning.run.schedules import Schedule
+from flatpc.learning.steps import model
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -15,7 +15,7 @@ from flatpc._extras import need
 for _package in ("jinja2", "markdown_it", "matplotlib", "plotly", "PIL"):
     need(_package, "paper", "A page")
 
+from flatpc.pages.html_tables import Cell, Column  # noqa: E402
 from flatpc.pages.page import Blocks, Page  # noqa: E402
-from flatpc.pages.tables import Cell, Column  # noqa: E402
 
 __all__ = ["Blocks", "Cell", "Column", "Page"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flatpc as fp
-from flatpc.data import Splits, manifold_splits
+from flatpc.datasets import Splits, manifold_splits
 from flatpc.learning import Fit, degree_of_overfitting
 
 if TYPE_CHECKING:

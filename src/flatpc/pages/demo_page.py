@@ -9,9 +9,9 @@ import numpy as np
 
 import flatpc as fp
 from flatpc.pages.demo import FLAT, PLAIN, SIDE, Comparison, findings
+from flatpc.pages.html_tables import Column
 from flatpc.pages.page import Blocks, Page
 from flatpc.pages.plots import density_maps, eigenvalue_bars, learning_curves, sharpness_curves, spectral_densities, surfaces
-from flatpc.pages.tables import Column
 
 LEAD = """The same circuit is learnt twice from the same few rows and the same start: plainly, and with a penalty on the exact
 curvature of its likelihood. Everything on this page was computed on your machine a moment ago, in one run with one seed."""
@@ -37,7 +37,7 @@ One run is an illustration, not evidence, and these two examples were picked: da
 come from dozens of settings that were tried with an eye on the test NLL. Where the plain model overfitted badly, the penalty
 narrowed the gap. Against the plain model *stopped early* it won in some, such as the spiral here, and lost in others: the same
 Einsum Network from a start that ignores the data, or bars with μ in counts. `flatpc reproduce` compares over many data
-sets and seeds, and `fp.learning.select` chooses μ by validation rows.
+sets and seeds, and `fp.search.select` chooses μ by validation rows.
 """
 
 

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from flatpc._writing import replace_file
 from flatpc.errors import OptionError
+from flatpc.pages.html_tables import Column, Table, csv_of
 from flatpc.pages.pictures import Pictures
-from flatpc.pages.tables import Column, Table, csv_of
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
 | `sample(circuit, n, seed, given)` | rows drawn from p, or from p given what is known |
 | `mpe(circuit, X)` | NaN entries completed with most probable values |
 | `expectation(circuit, X)`, `variance(circuit, X)` | mean and variance of NaN entries given the rest |
+| `dropout_uncertainty(circuit, X)` | how much log p(x) varies when edges are dropped at random |
 | `flows(circuit, X)` | expected use of every edge and input |
 
 Rows may be a NumPy array, nested lists, a pandas or polars frame: the answer is then NumPy, in float64. For a torch tensor
@@ -14,6 +15,7 @@ the answer is a float64 tensor on its device. Evidence of probability zero has l
 distribution *given* such evidence has no answer and raises `DataError` naming the row.
 """
 
+from flatpc.queries.dropout_uncertainty import DropoutUncertainty, dropout_uncertainty
 from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
 from flatpc.queries.moments import expectation, variance
 from flatpc.queries.mpe import Completion, mpe
@@ -21,7 +23,9 @@ from flatpc.queries.sampling import sample
 
 __all__ = [
     "Completion",
+    "DropoutUncertainty",
     "conditional_log_prob",
+    "dropout_uncertainty",
     "expectation",
     "flows",
     "log_prob",

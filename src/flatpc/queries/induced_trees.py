@@ -13,7 +13,7 @@ import numpy as np
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.queries.tables import Array, Indices
+from flatpc.queries.answers import Array, Indices
 
 Choose = Callable[[int, Indices, Indices], Indices]
 Visit = Callable[[int, Indices, Indices], None]

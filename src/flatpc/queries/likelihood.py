@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, wrong
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.rows import is_torch, read_rows
+from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import ENGINES, Flows, check_dtype, get_engine
 from flatpc.errors import ShapeError
-from flatpc.queries.tables import Array, give_back, refuse_impossible
+from flatpc.queries.answers import Array, give_back, refuse_impossible
+from flatpc.tables.matrix import is_torch
 
 Mask = NDArray[np.bool_]
 
@@ -83,7 +84,7 @@ def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine
 def _differentiable_log_prob(circuit: Circuit, X: Any, hidden: Mask | None, dtype: str) -> Any:
     import torch
 
-    from flatpc.engine.torch_circuit import TorchCircuit
+    from flatpc.engine.torch.module import TorchCircuit
 
     if hidden is not None:
         X = X.masked_fill(torch.from_numpy(hidden).to(X.device), torch.nan)

@@ -16,7 +16,7 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import get_engine
-from flatpc.queries.tables import Array, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.queries.answers import Array, bytes_of_units, give_back, refuse_impossible, row_blocks
 
 
 def expectation(circuit: Circuit, X: Any) -> Any:

@@ -17,8 +17,8 @@ from flatpc.circuit.nodes import Input, Mixture, Product
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import get_engine
 from flatpc.families import asking
+from flatpc.queries.answers import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
-from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 
 
 @dataclass(frozen=True)

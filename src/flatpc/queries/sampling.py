@@ -13,10 +13,11 @@ import numpy as np
 from flatpc._options import seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
-from flatpc.circuit.rows import check_circuit, is_torch, read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine.contract import get_engine
+from flatpc.queries.answers import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
-from flatpc.queries.tables import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.tables.matrix import is_torch
 
 # A tree holds two indices for each node it is about to visit, and no node is visited twice.
 _BYTES_PER_VISIT = 16

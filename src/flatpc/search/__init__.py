@@ -2,5 +2,6 @@
 
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.choosing import choose
+from flatpc.search.selection import Candidate, Selection, select
 
-__all__ = ["Choice", "Outcome", "choose"]
+__all__ = ["Candidate", "Choice", "Outcome", "Selection", "choose", "select"]

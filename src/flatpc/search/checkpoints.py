@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.learning.checkpoint import fingerprint
+from flatpc.learning.run.checkpoint import fingerprint
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -16,8 +16,8 @@ from flatpc.circuit.rows import MISSING
 from flatpc.engine import clock
 from flatpc.errors import TooLargeError
 from flatpc.families import Family
-from flatpc.learning.auto_regularizer import candidates
-from flatpc.learning.sharpness import is_auto
+from flatpc.learning.regularizers.auto import candidates
+from flatpc.learning.regularizers.sharpness import is_auto
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
@@ -37,12 +37,12 @@ from flatpc.search.plans import (
 from flatpc.search.scaling import Scaling, in_users_units
 from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, replay
 from flatpc.search.work import of_tree, read_effort
-from flatpc.structures.mixing import mix
+from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.learning.history import Row
+    from flatpc.learning.run.history import Row
 
 Array = NDArray[np.float64]
 Watch = Callable[[str, float], None]

@@ -15,11 +15,11 @@ from scipy.special import logsumexp
 
 from flatpc.families import Family, asking
 from flatpc.search.plans import Plan
-from flatpc.structures.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.factorized import factorized
-from flatpc.structures.mutual_information import PairCounts
-from flatpc.structures.tree_mixture import fit_tree_mixture
-from flatpc.structures.tree_models import TreeModel, fit_tree, tree_tables
+from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
+from flatpc.structures.trees.mutual_information import PairCounts
+from flatpc.structures.trees.tree_mixture import fit_tree_mixture
+from flatpc.structures.trees.tree_models import TreeModel, fit_tree, tree_tables
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -18,11 +18,11 @@ from flatpc import structures
 from flatpc._options import choice
 from flatpc.errors import OptionError
 from flatpc.families import Family
-from flatpc.learning.laplace import Laplace
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.regularizers.laplace import Laplace
+from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search import work
 from flatpc.search.clusters import start_at_clusters
-from flatpc.structures.mutual_information import MAX_TABLE
+from flatpc.structures.trees.mutual_information import MAX_TABLE
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

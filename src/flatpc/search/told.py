@@ -14,7 +14,7 @@ from flatpc.engine import clock
 from flatpc.errors import OptionError
 from flatpc.families import Family
 from flatpc.learning.fitting import Fit, fit
-from flatpc.learning.sharpness import Sharpness
+from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import with_first_floor
@@ -24,7 +24,7 @@ from flatpc.search.scaling import Scaling, in_users_units
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.learning.history import Row
+    from flatpc.learning.run.history import Row
 
 Array = NDArray[np.float64]
 

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from flatpc.engine import clock
 from flatpc.errors import ParameterError
 from flatpc.families import Family
-from flatpc.learning.auto_regularizer import short
 from flatpc.learning.fitting import Fit, fit
-from flatpc.learning.laplace import Laplace
-from flatpc.learning.notes import LearningWarning
-from flatpc.learning.schedules import linear
+from flatpc.learning.regularizers.auto import short
+from flatpc.learning.regularizers.laplace import Laplace
+from flatpc.learning.run.notes import LearningWarning
+from flatpc.learning.run.schedules import linear
 from flatpc.search import work
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.counted import Counted
@@ -35,7 +35,7 @@ from flatpc.search.plans import Plan
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.learning.history import Row
+    from flatpc.learning.run.history import Row
 
 Array = NDArray[np.float64]
 Watch = Callable[["Candidate", "Row"], None]

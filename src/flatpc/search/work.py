@@ -2,7 +2,7 @@
 
 The unit is the second of one core of the machine on which the constants below were fitted, so that an effort of 30 takes about
 half a minute on a machine like it. Nothing is measured by a clock: the passes of an evaluator count themselves
-(`flatpc.engine.evaluator.Work`), and what is spent on structures follows from the numbers of rows and variables. One seed
+(`flatpc.engine.numba.evaluator.Work`), and what is spent on structures follows from the numbers of rows and variables. One seed
 therefore gives one model, on a slow machine and on a fast one, on one thread and on two.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flatpc._options import choice, number
 
 if TYPE_CHECKING:
-    from flatpc.engine.evaluator import Work
+    from flatpc.engine.numba.evaluator import Work
 
 EFFORTS = {"quick": 5.0, "normal": 30.0, "thorough": 120.0}
 

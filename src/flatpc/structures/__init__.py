@@ -1,13 +1,29 @@
-"""Ways to get a circuit: from data, at random, on a grid, along a sequence, or written down."""
+"""Ways to get a circuit: from data, at random, on a grid, along a sequence, written down, or from another circuit."""
 
-from flatpc.structures.chow_liu import chow_liu
+from flatpc.structures.edit.compacting import compact
+from flatpc.structures.edit.growing import grow
+from flatpc.structures.edit.mixing import mix
+from flatpc.structures.edit.pruning import prune
 from flatpc.structures.factorized import factorized
 from flatpc.structures.from_edges import from_edges
-from flatpc.structures.hclt import hclt
 from flatpc.structures.hmm import hmm
-from flatpc.structures.mixing import mix
-from flatpc.structures.poon_domingos import poon_domingos
-from flatpc.structures.rat_spn import rat_spn
-from flatpc.structures.tree_mixture import tree_mixture
+from flatpc.structures.regions.poon_domingos import poon_domingos
+from flatpc.structures.regions.rat_spn import rat_spn
+from flatpc.structures.trees.chow_liu import chow_liu
+from flatpc.structures.trees.hclt import hclt
+from flatpc.structures.trees.tree_mixture import tree_mixture
 
-__all__ = ["chow_liu", "factorized", "from_edges", "hclt", "hmm", "mix", "poon_domingos", "rat_spn", "tree_mixture"]
+__all__ = [
+    "chow_liu",
+    "compact",
+    "factorized",
+    "from_edges",
+    "grow",
+    "hclt",
+    "hmm",
+    "mix",
+    "poon_domingos",
+    "prune",
+    "rat_spn",
+    "tree_mixture",
+]

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from flatpc._options import seed_number, several, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Node
-from flatpc.circuit.rows import read_table
 from flatpc.errors import DataError, MissingValueError
 from flatpc.families.base import Family
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
 from flatpc.families.indicator import Indicator
 from flatpc.families.registry import family as family_by_name
+from flatpc.tables.matrix import read_matrix
 
 Array = NDArray[np.float64]
 FamilyLike = str | Family | Sequence[str | Family]
@@ -35,7 +35,7 @@ def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
     A family given by name is fitted to the column: `"categorical"` takes as many values as the column shows, and at
     least two. Every column must have a value that is not missing.
     """
-    rows, names = read_table(X)
+    rows, names = read_matrix(X)
     families = []
     for v, given in enumerate(_one_each(family, rows.shape[1])):
         column = rows[:, v]

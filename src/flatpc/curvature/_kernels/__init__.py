@@ -2,10 +2,32 @@
 
 from pathlib import Path
 
-from flatpc.engine import _kernels as engine_kernels
-from flatpc.engine.kernel_cache import kernel_cache
+from flatpc.engine.numba import _kernels as engine_kernels
+from flatpc.engine.numba.kernel_cache import kernel_cache
 
 with kernel_cache(engine_kernels.SOURCES, Path(__file__).parent):
-    from flatpc.curvature._kernels import downward, gather, own, pairs, passes, products, row_statistics, rows, squares, upward
+    from flatpc.curvature._kernels import (
+        downward,
+        pairs,
+        penalty_directions,
+        products,
+        row_statistics,
+        rows,
+        squares,
+        sums_over_rows,
+        upward,
+        walks,
+    )
 
-__all__ = ["downward", "gather", "own", "pairs", "passes", "products", "row_statistics", "rows", "squares", "upward"]
+__all__ = [
+    "downward",
+    "pairs",
+    "penalty_directions",
+    "products",
+    "row_statistics",
+    "rows",
+    "squares",
+    "sums_over_rows",
+    "upward",
+    "walks",
+]

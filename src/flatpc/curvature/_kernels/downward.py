@@ -10,11 +10,11 @@ exact where a value is zero too, which flows divided by values would not be: the
 
 import numpy as np
 
-from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares
 from flatpc.curvature._kernels.pairs import add_column_sums, add_row_sums
+from flatpc.curvature._kernels.penalty_directions import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares
 from flatpc.curvature._kernels.products import others, total_shift
 from flatpc.curvature._kernels.rows import MOVED, STILL, UNWANTED, batch_row, block_of, power, scale, value_row
-from flatpc.engine._kernels.columns import (
+from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,
     CHILD,
@@ -33,9 +33,9 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine._kernels.compiling import inner
-from flatpc.engine._kernels.dense import FAST, multiply
-from flatpc.engine._kernels.items import scale_of, view
+from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.dense import FAST, multiply
+from flatpc.engine.numba._kernels.work_items import scale_of, view
 
 
 @inner(fastmath=FAST)

@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from flatpc.engine._kernels.simd import index, lanes_of, load, pointer, splat, store
+from flatpc.engine.numba._kernels.simd import index, lanes_of, load, pointer, splat, store
 
 
 class _Code:

@@ -3,8 +3,8 @@
 import math
 
 from flatpc.curvature._kernels.rows import power, scale, value_row
-from flatpc.engine._kernels.columns import CHILD, CHILD_END, STRIDE, VALUE
-from flatpc.engine._kernels.compiling import inner
+from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, STRIDE, VALUE
+from flatpc.engine.numba._kernels.compiling import inner
 
 
 @inner

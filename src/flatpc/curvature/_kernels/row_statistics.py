@@ -6,7 +6,7 @@ of a unit's flow, adjoint times value, is taken by its change: tangent of the ad
 
 import numpy as np
 
-from flatpc.engine._kernels.columns import (
+from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,
     FORMULA,
@@ -21,7 +21,7 @@ from flatpc.engine._kernels.columns import (
     VARIABLE,
     WIDTH,
 )
-from flatpc.engine._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner
 
 
 @inner

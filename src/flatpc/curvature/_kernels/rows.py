@@ -12,9 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, SCOPE, STRIDE
-from flatpc.engine._kernels.compiling import inner
-from flatpc.engine._kernels.items import scale_of
+from flatpc.engine.numba._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, SCOPE, STRIDE
+from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.work_items import scale_of
 
 COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
 """Marks of a step: its own parameters count; they move in some direction; neither they nor any below do, so that tangents of

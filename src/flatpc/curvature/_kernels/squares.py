@@ -9,9 +9,9 @@ with a mask, and logits, whose terms don't factorise, cost O(K²).
 import numpy as np
 from numba import njit
 
-from flatpc.curvature._kernels.own import SIMPLEX, curvature
+from flatpc.curvature._kernels.penalty_directions import SIMPLEX, curvature
 from flatpc.curvature._kernels.rows import COUNTED, block_of, power, scale, value_row
-from flatpc.engine._kernels.columns import (
+from flatpc.engine.numba._kernels.columns import (
     CATEGORIES,
     CHILD,
     CHILD_END,
@@ -27,9 +27,9 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine._kernels.compiling import inner
-from flatpc.engine._kernels.dense import FAST
-from flatpc.engine._kernels.items import view
+from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.dense import FAST
+from flatpc.engine.numba._kernels.work_items import view
 
 
 @inner(fastmath=FAST)

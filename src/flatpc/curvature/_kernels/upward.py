@@ -1,16 +1,25 @@
 """Tangents of values, upward: how every value changes when the parameters move in one direction.
 
-The direction is one for all rows (`dW`, `dT`, in the layout of weights and of input tables), or each row's own (`own.py`;
+The direction is one for all rows (`dW`, `dT`, in the layout of weights and of input tables), or each row's own
+(`penalty_directions.py`;
 `space` says which). Sum: `ṡ = W ṗ + Ẇ p`. Product: `ṡ = Σ_c ṗ_c Π_{d≠c} p_d`. Steps that are STILL have no tangents to read.
 """
 
 import numpy as np
 
-from flatpc.curvature._kernels.own import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares, table_kappa
 from flatpc.curvature._kernels.pairs import set_outer, set_two_outers
+from flatpc.curvature._kernels.penalty_directions import (
+    SHARED_DIRECTION,
+    SIMPLEX,
+    WEIGHTS,
+    direction,
+    kappa_term,
+    shares,
+    table_kappa,
+)
 from flatpc.curvature._kernels.products import others, total_shift
 from flatpc.curvature._kernels.rows import MOVED, STILL, batch_row, block_of, power, scale, value_row
-from flatpc.engine._kernels.columns import (
+from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     CHILD,
     CHILD_END,
@@ -23,9 +32,9 @@ from flatpc.engine._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine._kernels.compiling import inner
-from flatpc.engine._kernels.dense import FAST, multiply_transposed
-from flatpc.engine._kernels.items import view
+from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.dense import FAST, multiply_transposed
+from flatpc.engine.numba._kernels.work_items import view
 
 
 @inner

@@ -7,7 +7,7 @@ import math
 
 from numba import njit
 
-from flatpc.engine._kernels.dense import FAST
+from flatpc.engine.numba._kernels.dense import FAST
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

@@ -1,0 +1,70 @@
+"""Every data set that has a name: what it is, where it comes from, and whether it is here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flatpc._options import choice, seed_number
+from flatpc.datasets.debd import DEBD, SPLITS, is_local, load_debd, registry
+from flatpc.datasets.gaussian_mixture import N_VARIABLES, gaussian_mixture_splits
+from flatpc.datasets.manifolds import MANIFOLDS, SPLIT_SIZE, manifold, manifold_splits
+from flatpc.datasets.splits import Splits
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One line of the catalogue."""
+
+    name: str
+    kind: str
+    """Of its columns: `binary` or `continuous`."""
+    n_variables: int
+    rows: dict[str, int]
+    """Of train, valid and test."""
+    source: str
+    local: bool
+    """Whether it can be had without a download."""
+
+
+def datasets() -> list[DataSet]:
+    """All data sets that `load` knows, drawn ones first."""
+    rows = dict.fromkeys(SPLITS, SPLIT_SIZE)
+    out = [DataSet(name, "continuous", manifold(name, 2).shape[1], rows, "drawn by seed", True) for name in MANIFOLDS]
+    out.append(DataSet("gaussian_mixture", "continuous", N_VARIABLES, rows, "drawn by seed", True))
+    for name, known in registry().sets.items():
+        source = "binary benchmark" if name in DEBD else "further binary benchmark"
+        out.append(DataSet(name, "binary", known.n_variables, known.rows, source, is_local(known)))
+    return out
+
+
+def load(name: str, seed: int = 0, fraction: float = 1.0) -> Splits:
+    """A data set by its name; `seed` draws those that are drawn, `fraction` keeps the first rows of train.
+
+    >>> load("helix", fraction=0.05).train.shape
+    (50, 3)
+    """
+    choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets])
+    seed = seed_number(seed)
+    if name in MANIFOLDS:
+        return manifold_splits(name, seed, fraction)
+    if name == "gaussian_mixture":
+        return gaussian_mixture_splits(seed, fraction)
+    return load_debd(name).fraction(fraction)
+
+
+def show(sets: Sequence[DataSet] | None = None) -> Table:
+    """The catalogue as a rich table."""
+    from rich.table import Table
+
+    out = Table("name", "kind", "variables", *SPLITS, "source", "here")
+    for column in out.columns[2:6]:
+        column.justify = "right"
+    for data in datasets() if sets is None else sets:
+        sizes = (f"{number:,}" for number in (data.n_variables, *data.rows.values()))
+        out.add_row(data.name, data.kind, *sizes, data.source, "yes" if data.local else "to download")
+    return out

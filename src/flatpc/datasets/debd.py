@@ -1,0 +1,131 @@
+"""The binary benchmarks of density estimation by name, from a folder of the user's or from their public repository.
+
+A benchmark is one file `<folder>/<name>.npz` with `train`, `valid` and `test`, rows packed eight variables to a byte, and
+`num_vars`. It is looked for in the folder that is passed; else in the one named by the environment variable `FLATPC_DATA`; and if
+there is none, in the user's cache, where it is put by a download (`flatpc.datasets.download`). Wherever it comes from, its rows
+are checked against the SHA-256 digests in `digests.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc._options import choice, file_path, flag
+from flatpc.datasets.splits import Splits
+from flatpc.errors import DataError
+from flatpc.tables.npz import read_npz
+
+DEBD = (
+    "nltcs", "msnbc", "kdd", "plants", "baudio", "jester", "bnetflix", "accidents", "tretail", "pumsb_star",
+    "dna", "kosarek", "msweb", "book", "tmovie", "cwebkb", "cr52", "c20ng", "bbc", "ad",
+)  # fmt: skip
+"""The twenty sets that papers compare on."""
+DEBD_EXTRA = ("mushrooms", "ocr_letters", "nips", "moviereview", "voting")
+"""Five more, published beside them."""
+SPLITS = ("train", "valid", "test")
+
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is known of one set without having it."""
+
+    name: str
+    folder: str
+    """`debd` or `debd_extra`: where its file lies, below the folder that holds the data."""
+    n_variables: int
+    rows: dict[str, int]
+    """Of each split."""
+    sha256: dict[str, str]
+    """Of each split's rows, one byte for each value."""
+    text_sha256: dict[str, str]
+    """Of each split's public original, comma-separated text."""
+
+    def file(self, home: Path) -> Path:
+        """Where its packed rows lie below `home`."""
+        return home / self.folder / f"{self.name}.npz"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All benchmarks, and the address of their originals."""
+
+    url: str
+    """Of the folder `datasets/`; an original is `<url>/<name>/<name>.<split>.data`."""
+    sets: dict[str, Benchmark]
+
+
+@cache
+def registry() -> Registry:
+    """The benchmarks as `digests.json` lists them."""
+    read = json.loads(resources.files("flatpc.datasets").joinpath("digests.json").read_text())
+    url = f"https://raw.githubusercontent.com/{read['repository']}/{read['commit']}/datasets"
+    return Registry(url, {name: Benchmark(name, **known) for name, known in read["sets"].items()})
+
+
+def load_debd(name: str, folder: str | os.PathLike[str] | None = None, *, download: bool = True) -> Splits:
+    """The splits of one benchmark, checked bit by bit.
+
+    Parameters
+    ----------
+    name
+        One of `DEBD` or `DEBD_EXTRA`.
+    folder
+        What holds `debd/<name>.npz`; unless given, the environment variable `FLATPC_DATA`. With neither, the set is downloaded
+        once and kept in the user's cache (the environment variable `FLATPC_CACHE` moves it).
+    download
+        False never goes to the network.
+    """
+    known = registry().sets
+    benchmark = known[choice("name", name, known)]
+    flag("download", download)
+    found = os.environ.get("FLATPC_DATA") if folder is None else file_path("folder", folder)
+    if found:
+        path = benchmark.file(Path(found))
+        if not path.is_file():
+            raise DataError(
+                f"There is no {path}. FLATPC_DATA (or folder=...) names the folder above {benchmark.folder}/; "
+                f"unset it to download {name}."
+            )
+    else:
+        from flatpc.datasets.download import cache_folder, fetch
+
+        path = benchmark.file(cache_folder())
+        if not path.is_file():
+            if not download:
+                raise DataError(f"{name} is not on this machine; allow the download, or set FLATPC_DATA to a folder that has it.")
+            fetch(benchmark, registry().url, path)
+    splits = read_packed(path, benchmark)
+    return Splits(name, *(splits[split].astype(np.float64) for split in SPLITS))
+
+
+def is_local(benchmark: Benchmark) -> bool:
+    """Whether `load_debd` would find the set without a download."""
+    from flatpc.datasets.download import cache_folder
+
+    found = os.environ.get("FLATPC_DATA")
+    return benchmark.file(Path(found) if found else cache_folder()).is_file()
+
+
+def read_packed(path: Path, benchmark: Benchmark) -> dict[str, Bits]:
+    """The rows of every split, or an error if they are not the benchmark's."""
+    try:
+        file = read_npz(path)
+        n_variables = int(file["num_vars"])
+        splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in SPLITS}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} can't be read ({error}); delete it and fetch it again.") from None
+    for split, rows in splits.items():
+        if hashlib.sha256(rows.tobytes()).hexdigest() != benchmark.sha256[split]:
+            raise DataError(f"{path}: the {split} rows are not those of {benchmark.name}; delete the file and fetch it again.")
+    return splits

@@ -1,0 +1,1 @@
+"""The CPU engine: native code, evidence shared between rows."""

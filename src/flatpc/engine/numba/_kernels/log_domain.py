@@ -1,0 +1,245 @@
+"""The same passes in the log domain, one row at a time, in float64: slow, and right whatever the evidence.
+
+Serves the few rows whose children contradict each other so strongly that the linear domain lost the entries that matter,
+and whoever needs the logarithm of every unit's value. All quantities of a circuit are non-negative, so values and adjoints
+both have logarithms; zero is `-inf`.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from flatpc.engine.numba._kernels.columns import (
+    CATEGORIES,
+    CHILD,
+    CHILD_END,
+    DENSE_SUM,
+    FORMULA,
+    FORMULA_INPUT,
+    GENERAL_INPUT,
+    HADAMARD,
+    JOIN,
+    KIND,
+    KRONECKER,
+    MIXTURE,
+    SCALAR_SUM,
+    STRIDE,
+    TABLE,
+    TABLE_INPUT,
+    VARIABLE,
+    WEIGHT,
+    WIDTH,
+)
+from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.rows import largest_gradient
+from flatpc.engine.numba._kernels.values import log_density
+
+_TINY = 1e-280
+
+
+@inner
+def _log(x):
+    return math.log(x) if x > 0 else -np.inf
+
+
+@inner
+def _log_add(a, b):
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
+
+
+@inner
+def _top(l, start, n):
+    top = -np.inf
+    for j in range(n):
+        top = max(top, l[start + j])
+    return top
+
+
+@inner
+def values_of_row(P, W, T, x, unit_ptr, l):
+    """Fill l with the logarithm of every unit's value; step s's units start at unit_ptr[s]. Those of GENERAL inputs are there."""
+    for s in range(len(P.steps)):
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind in (TABLE_INPUT, FORMULA_INPUT):
+            value = x[P.steps[s, VARIABLE]]
+            for j in range(k):
+                if value != value:
+                    l[at + j] = 0.0
+                elif kind == TABLE_INPUT:
+                    l[at + j] = _log(T[P.steps[s, TABLE] + np.int64(value) * P.steps[s, STRIDE] + j])
+                else:
+                    l[at + j] = log_density(
+                        P.steps[s, FORMULA],
+                        P.steps[s, CATEGORIES],
+                        value,
+                        T[P.steps[s, TABLE] + j],
+                        T[P.steps[s, TABLE] + P.steps[s, STRIDE] + j],
+                    )
+        elif kind == GENERAL_INPUT:
+            continue
+        elif kind == HADAMARD:
+            for j in range(k):
+                l[at + j] = 0.0
+                for q in range(first, last):
+                    l[at + j] += l[unit_ptr[P.child[q]] + j]
+        elif kind == KRONECKER:
+            a, b = P.child[first], P.child[first + 1]
+            for i in range(P.steps[a, WIDTH]):
+                for j in range(P.steps[b, WIDTH]):
+                    l[at + i * P.steps[b, WIDTH] + j] = l[unit_ptr[a] + i] + l[unit_ptr[b] + j]
+        elif kind == JOIN:
+            n = at
+            for q in range(first, last):
+                c = P.child[q]
+                for j in range(P.steps[c, WIDTH]):
+                    l[n] = l[unit_ptr[c] + j]
+                    n += 1
+        elif kind == DENSE_SUM:
+            c = P.child[first]
+            below, n_in, stride = unit_ptr[c], P.steps[c, WIDTH], P.steps[c, STRIDE]
+            top = _top(l, below, n_in)
+            p = np.empty(n_in)
+            for j in range(n_in):
+                p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
+            for n in range(k):
+                w = P.steps[s, WEIGHT] + n * stride
+                total = 0.0
+                for j in range(n_in):
+                    total += W[w + j] * p[j]
+                if total > _TINY:
+                    l[at + n] = math.log(total) + top
+                else:
+                    out = -np.inf
+                    for j in range(n_in):
+                        out = _log_add(out, _log(W[w + j]) + l[below + j])
+                    l[at + n] = out
+        else:
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            for j in range(k):
+                out = -np.inf
+                for q in range(first, last):
+                    out = _log_add(out, _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
+                l[at + j] = out
+
+
+@inner
+def _product_of_others(P, l, unit_ptr, s, skip, j):
+    out = 0.0
+    for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
+        if q != skip:
+            out += l[unit_ptr[P.child[q]] + j]
+    return out
+
+
+@inner
+def adjoints_of_row(P, W, unit_ptr, l, d):
+    """Fill d with the logarithm of every unit's adjoint, ∂ log p(x) / ∂ value; flow is exp(l + d).
+
+    Adjoints are exact for units of value zero too: a product's other factors are multiplied, never divided out.
+    """
+    n_steps = len(P.steps)
+    d[:] = -np.inf
+    d[unit_ptr[n_steps - 1]] = -l[unit_ptr[n_steps - 1]]
+    for s in range(n_steps - 1, -1, -1):
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind == HADAMARD:
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    if d[at + j] > -np.inf:
+                        here = l[at + j]
+                        others = here - l[c + j] if here > -np.inf else _product_of_others(P, l, unit_ptr, s, q, j)
+                        d[c + j] = _log_add(d[c + j], d[at + j] + others)
+        elif kind == KRONECKER:
+            a, b = P.child[first], P.child[first + 1]
+            for i in range(P.steps[a, WIDTH]):
+                for j in range(P.steps[b, WIDTH]):
+                    here = d[at + i * P.steps[b, WIDTH] + j]
+                    if here > -np.inf:
+                        d[unit_ptr[a] + i] = _log_add(d[unit_ptr[a] + i], here + l[unit_ptr[b] + j])
+                        d[unit_ptr[b] + j] = _log_add(d[unit_ptr[b] + j], here + l[unit_ptr[a] + i])
+        elif kind == JOIN:
+            n = at
+            for q in range(first, last):
+                c = P.child[q]
+                for j in range(P.steps[c, WIDTH]):
+                    d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], d[n])
+                    n += 1
+        elif kind == DENSE_SUM:
+            c = P.child[first]
+            stride = P.steps[c, STRIDE]
+            top = _top(d, at, k)
+            if top == -np.inf:
+                continue
+            g = np.empty(k)
+            for n in range(k):
+                g[n] = math.exp(d[at + n] - top)
+            for j in range(P.steps[c, WIDTH]):
+                total = 0.0
+                for n in range(k):
+                    total += g[n] * W[P.steps[s, WEIGHT] + n * stride + j]
+                if total > _TINY:
+                    out = math.log(total) + top
+                else:
+                    out = -np.inf
+                    for n in range(k):
+                        out = _log_add(out, d[at + n] + _log(W[P.steps[s, WEIGHT] + n * stride + j]))
+                d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
+        elif kind in (SCALAR_SUM, MIXTURE):
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    if d[at + j] > -np.inf:
+                        d[c + j] = _log_add(d[c + j], d[at + j] + _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]))
+
+
+@njit(cache=True)
+def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
+    """Add one row's gradients of the weights to FL and its input statistics to ST, the row counting `weight` times."""
+    for s in range(len(P.steps)):
+        at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
+        first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
+        if kind == DENSE_SUM:
+            c = P.child[first]
+            for n in range(k):
+                if d[at + n] > -np.inf:
+                    for j in range(P.steps[c, WIDTH]):
+                        g = P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j
+                        FL[g] = min(FL[g] + weight * math.exp(l[unit_ptr[c] + j] + d[at + n]), largest_gradient(FL))
+        elif kind in (SCALAR_SUM, MIXTURE):
+            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            for q in range(first, last):
+                c = unit_ptr[P.child[q]]
+                for j in range(k):
+                    g = P.steps[s, WEIGHT] + (q - first) * step + j
+                    FL[g] = min(FL[g] + weight * math.exp(l[c + j] + d[at + j]), largest_gradient(FL))
+        elif kind in (TABLE_INPUT, FORMULA_INPUT):
+            value = x[P.steps[s, VARIABLE]]
+            if value != value:
+                continue
+            table, stride = P.steps[s, TABLE], P.steps[s, STRIDE]
+            for j in range(k):
+                f = weight * math.exp(l[at + j] + d[at + j])
+                if kind == TABLE_INPUT:
+                    ST[table + np.int64(value) * stride + j] += f
+                elif f > 0:
+                    deviation = value - T[table + j] if P.steps[s, FORMULA] == 0 else value
+                    ST[table + j] += f
+                    ST[table + stride + j] += f * deviation
+                    if P.steps[s, FORMULA] == 0:
+                        ST[table + 2 * stride + j] += f * deviation * deviation
+
+
+@njit(cache=True, nogil=True)
+def evaluate_rows(P, W, T, X, unit_ptr, values, down, t, n_threads, barrier):
+    """Logarithms of values, and unless `down` is empty of adjoints, row by row."""
+    for r in range(t, len(X), n_threads):
+        values_of_row(P, W, T, X[r], unit_ptr, values[r])
+        if len(down):
+            adjoints_of_row(P, W, unit_ptr, values[r], down[r])

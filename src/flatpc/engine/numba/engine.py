@@ -1,0 +1,38 @@
+"""The CPU engine, behind the contract that all engines keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.contract import Dtype, Flows
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.precision import wide_enough
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+
+
+class NumbaEngine:
+    """Native loops over flat arrays, evaluated once per distinct sub-row (`evidence.py`)."""
+
+    name = "numba"
+
+    def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
+        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
+        return evaluator.log_prob(Evidence(evaluator.program, X))
+
+    def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
+        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
+        return evaluator.flows(Evidence(evaluator.program, X), weights)
+
+    def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        return Evaluator(circuit, dtype).unit_values(X)
+
+    def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        return Evaluator(circuit, dtype).unit_flows(X)

@@ -1,0 +1,111 @@
+"""Evidence: rows seen through the circuit's scopes.
+
+The value of a node depends only on the evidence inside its scope, so each node is evaluated once per distinct sub-row of a
+batch. Which rows agree inside which scope is worked out once per data set (`Evidence`) and looked up per batch (`Plan`).
+A missing value is one more symbol of its variable; a continuous variable has as many symbols as rows, and then nothing
+above it is shared.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.numba._kernels import columns, sharing, work_items
+from flatpc.engine.numba._kernels.columns import Batch
+from flatpc.engine.numba._kernels.threads import run_tickets
+from flatpc.engine.numba.program import Program
+
+Array = NDArray[np.float64]
+
+_WORTH_A_THREAD = 1 << 16
+"""Numbers of a plan, below which waking another thread takes longer than it saves."""
+MAX_TABLE_BYTES = 1 << 29
+"""Data sets whose table of sub-row ids would be larger than this are numbered batch by batch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a batch of rows is evaluated."""
+
+    batch: Batch
+    n_values: int
+    """Numbers in all steps' values together."""
+    n_rows: int
+    """Distinct sub-rows, added up over steps."""
+    distinct: NDArray[np.int32]
+    """`[B]`: which of the distinct whole rows a row is."""
+
+
+class Evidence:
+    """A data set prepared for one program.
+
+    Rows must have passed `circuit.rows.read_rows`.
+    """
+
+    def __init__(self, program: Program, X: Array, *, share: bool = True) -> None:
+        self.program = program
+        # Never writable, so that rows from a frame that is not (pandas 3) have the type that kernels are compiled for.
+        self.X = np.ascontiguousarray(X, np.float64).view()
+        self.X.flags.writeable = False
+        self.share = share
+        self._lock = threading.Lock()
+        n_rows, n_scopes = len(X), len(program.scopes)
+        self._part_ptr = np.cumsum([0] + [len(parts) for parts in program.scopes]).astype(np.int64)
+        self._part = np.array([p for parts in program.scopes for p in parts], np.int64)
+        self._ids: NDArray[np.int32] | None = None
+        """`[N, scopes]`: which of a scope's distinct sub-rows a row has."""
+        if not share:
+            return
+        codes, n_codes = _symbols(X)
+        if 8 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # twice its size, since it is turned once
+            ids, count = self._number(codes, n_codes)
+            self._ids = np.ascontiguousarray(ids.T)
+            self._scratch = np.full((1, int(count.max(initial=0))), -1, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def plan(self, rows: NDArray[np.int64], n_threads: int = 1) -> Plan:
+        """Plan the evaluation of some rows."""
+        rows = np.ascontiguousarray(rows, np.int64)  # kernels are compiled for exactly this
+        n_scopes = len(self.program.scopes)
+        share = np.empty((2, n_scopes, len(rows)), np.int32)
+        count = np.empty(n_scopes, np.int64)
+        if not self.share:
+            share[:] = np.arange(len(rows), dtype=np.int32)
+            count[:] = len(rows)
+        elif self._ids is not None:
+            n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
+            with self._lock:  # the scratch has one user at a time
+                if len(self._scratch) < n_threads:
+                    self._scratch = np.repeat(self._scratch[:1], n_threads, axis=0)
+                run_tickets(
+                    sharing.plan_batch, n_threads, -(-n_scopes // sharing.SCOPES_PER_TICKET),
+                    self._ids, rows, self._scratch, share[0], share[1], count,
+                )  # fmt: skip
+        else:
+            ids, _ = self._number(*_symbols(self.X[rows]))
+            sharing.plan_whole(ids, share[0], share[1], count)
+        at = np.empty((self.program.n_steps, columns.N_PLACES), np.int32)
+        n_values, n_rows = work_items.places(self.program.structure.steps, count, at)
+        return Plan(Batch(self.X, rows, share, at), n_values, n_rows, share[0, self.program.root_scope])
+
+    def _number(self, codes: NDArray[np.int32], n_codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        n_scopes = len(self.program.scopes)
+        ids = np.empty((n_scopes, codes.shape[1]), np.int32)
+        count = np.empty(n_scopes, np.int64)
+        sharing.number_sub_rows(codes, n_codes, self._part_ptr, self._part, ids, count)
+        return ids, count
+
+
+def _symbols(X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Each variable's values as whole numbers 0, 1, 2, ... in order of first occurrence `[D, N]`, and how many there are."""
+    codes = np.empty(X.shape[::-1], np.int32)
+    n_codes = np.empty(X.shape[1], np.int64)
+    for v in range(X.shape[1]):
+        n_codes[v] = sharing.symbols(X[:, v].copy(), codes[v])
+    return codes, n_codes

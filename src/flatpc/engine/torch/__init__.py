@@ -1,0 +1,1 @@
+"""The torch engine: layers of equal nodes, differentiable twice."""

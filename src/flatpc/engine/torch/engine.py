@@ -1,0 +1,218 @@
+"""The dense engine: every row through every node, equal nodes of a level in one batched product.
+
+Work is done in blocks of rows so that values and flows together take about half a gigabyte, besides the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flatpc.engine.contract import Dtype, Flows, check_dtype
+from flatpc.engine.precision import wide_enough
+from flatpc.engine.torch import inputs as torch_inputs
+from flatpc.engine.torch.layers import InputLayer, State
+from flatpc.engine.torch.module import TorchCircuit
+from flatpc.families.base import Statistics
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+Array = NDArray[np.float64]
+_BLOCK_BYTES = 1 << 29
+
+
+class TorchEngine:
+    """Keeps the contract of `flatpc.engine.contract` with torch, on any device that has float64."""
+
+    name = "torch"
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+
+    def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
+        run = _Run(circuit, dtype, self.device)
+        return np.concatenate([_numpy(run.log_prob(rows)) for _, rows in run.blocks(X)])
+
+    def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
+        run = _Run(circuit, dtype, self.device)
+        totals = _Totals(run)
+        count = torch.ones(len(X)) if weights is None else torch.tensor(weights)
+        count = count.to(self.device, torch.float64)
+        log_prob = [run.pass_flows(rows, count[at], totals)[0] for at, rows in run.blocks(X)]
+        sums, inputs = totals.by_owner()
+        return Flows(np.concatenate([_numpy(l) for l in log_prob]), sums, inputs)
+
+    def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        run = _Run(circuit, dtype, self.device)
+        return run.by_node([run.unit_values(rows) for _, rows in run.blocks(X)])
+
+    def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
+        run = _Run(circuit, dtype, self.device)
+        ones = torch.ones(len(X), dtype=torch.float64, device=self.device)
+        return run.by_node([run.pass_flows(rows, ones[at])[1] for at, rows in run.blocks(X)])
+
+
+class _Run:
+    """One circuit at one precision, with its parameters stacked once."""
+
+    def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device) -> None:
+        self.circuit = circuit
+        self.dtype: torch.dtype = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
+        self.net = TorchCircuit(circuit, self.dtype, device)
+        self.layers = self.net.layers
+        self.stacked = self.net.stack(self.net.parameters, self.dtype)
+
+    @cached_property
+    def wider(self) -> _Run:
+        """The same in float64, from parameters that were never rounded, for rows that float32 is too narrow for."""
+        return self if self.dtype == torch.float64 else _Run(self.circuit, "float64", self.net.device)
+
+    def blocks(self, X: Array) -> Iterator[tuple[slice, Tensor]]:
+        """Rows in blocks of bounded memory."""
+        # A row takes each unit's value, its flow, and what sums keep or make on the way; and each node's scale and loss.
+        nodes = sum(len(layer.nodes) for layer in self.layers)
+        units = sum(len(layer.nodes) * layer.width for layer in self.layers)
+        size = max(1, _BLOCK_BYTES // (4 * units * self.dtype.itemsize + 32 * nodes))
+        for start in range(0, len(X), size):
+            at = slice(start, min(start + size, len(X)))
+            yield at, torch.tensor(X[at], dtype=torch.float64, device=self.net.device)
+
+    def by_node(self, blocks: list[list[Tensor]]) -> list[Array]:
+        """Groups' tensors `[n, B, K]`, block by block, as one array `[N, K]` for each node."""
+        out: list[Array] = [np.empty(0)] * len(self.circuit.nodes)
+        for g, layer in enumerate(self.layers):
+            joined = np.concatenate([_numpy(block[g]) for block in blocks], axis=1)
+            for j, i in enumerate(layer.nodes):
+                if i >= 0:
+                    out[i] = joined[j]
+        return out
+
+    def _separately(self, unsure: Tensor) -> Iterator[Tensor]:
+        """The rows that are unsure, a few at a time."""
+        rows = unsure.nonzero().squeeze(-1)
+        return iter(torch.split(rows, self.net.separate_rows()) if len(rows) else ())
+
+    @torch.no_grad()
+    def log_prob(self, X: Tensor) -> Tensor:
+        state = self.net.shared(X, self.stacked, self.dtype)
+        out = state.v[-1][0, :, 0].double().log() + state.s[-1][0]
+        unsure = self.net.unsure(state)
+        if self.dtype != torch.float64 and unsure.any():
+            out[unsure] = self.wider.log_prob(X[unsure])
+            return out
+        for rows in self._separately(unsure):
+            out[rows] = self.net.root(self.net.separate(X[rows], self.stacked))
+        return out
+
+    @torch.no_grad()
+    def unit_values(self, X: Tensor) -> list[Tensor]:
+        """Logarithms of all units, group by group."""
+        state = self.net.shared(X, self.stacked, self.dtype)
+        out = [v.double().log() + s[..., None] for v, s in zip(state.v, state.s, strict=True)]
+        unsure = torch.zeros(len(X), dtype=torch.bool, device=X.device)
+        for v, e in zip(state.v, state.e, strict=True):
+            # A unit far below its node's largest one is lost first.
+            unsure |= (e > 1e-12 * v.amin(-1)).any(0)
+        if self.dtype != torch.float64 and unsure.any():
+            for l, exact in zip(out, self.wider.unit_values(X[unsure]), strict=True):
+                l[:, unsure] = exact
+            return out
+        for rows in self._separately(unsure):
+            again = self.net.separate(X[rows], self.stacked)
+            for l, v, s in zip(out, again.v, again.s, strict=True):
+                l[:, rows] = v.log() + s
+        return out
+
+    def pass_flows(self, X: Tensor, weights: Tensor, totals: _Totals | None = None) -> tuple[Tensor, list[Tensor]]:
+        """Log-likelihoods, and the flow of every unit, group by group; adds to `totals`."""
+        with torch.no_grad():
+            state = self.net.shared(X, self.stacked, self.dtype)
+            root = state.v[-1][0, :, 0]
+            unsure = self.net.unsure(state)
+            log_prob = root.double().log() + state.s[-1][0]
+            flows = [torch.zeros_like(v) for v in state.v]
+            flows[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
+            for g in reversed(range(len(self.layers))):
+                gradient = self.layers[g].flow(state, flows, g, self.stacked[g])
+                if totals is not None:
+                    totals.add(g, X, flows[g], gradient)
+        if self.dtype != torch.float64 and unsure.any():
+            log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
+            for flow, exact in zip(flows, again, strict=True):
+                flow[:, unsure] = exact.to(self.dtype)
+            return log_prob, flows
+        for rows in self._separately(unsure):
+            log_prob[rows], again = self._pass_separately(X[rows], weights[rows], totals)
+            for flow, exact in zip(flows, again, strict=True):
+                flow[:, rows] = exact
+        return log_prob, flows
+
+    def _pass_separately(self, X: Tensor, weights: Tensor, totals: _Totals | None) -> tuple[Tensor, list[Tensor]]:
+        """The same with a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v is the flow of v."""
+
+        def follow(state: State) -> None:
+            if isinstance(self.layers[len(state.v) - 1], InputLayer):
+                state.v[-1].requires_grad_()
+
+        stacked = [w.clone().requires_grad_() if isinstance(w, Tensor) else w for w in self.stacked]
+        state = self.net.separate(X, stacked, follow)
+        log_prob = self.net.root(state)
+        total = (torch.where(log_prob.isfinite(), log_prob, 0.0) * weights).sum()
+        leaves = [w for w in stacked if isinstance(w, Tensor)]
+        found = torch.autograd.grad(total, [*state.v, *leaves], allow_unused=True, materialize_grads=True)
+        gradients = iter(found[len(state.v) :])
+        with torch.no_grad():
+            flows = [v * gradient for v, gradient in zip(state.v, found, strict=False)]
+            if totals is not None:
+                for g, w in enumerate(stacked):
+                    totals.add(g, X, flows[g], next(gradients) if isinstance(w, Tensor) else None)
+        return log_prob.detach(), flows
+
+
+class _Totals:
+    """Derivatives by weights and statistics of inputs, summed over blocks of rows in float64."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run = run
+        self.gradients: dict[int, Tensor] = {}
+        self.statistics: dict[int, dict[str, Tensor]] = {}
+
+    def add(self, g: int, X: Tensor, flow: Tensor, gradient: Tensor | None) -> None:
+        layer = self.run.layers[g]
+        if gradient is not None:
+            gradient = gradient.double()
+            self.gradients[g] = self.gradients[g] + gradient if g in self.gradients else gradient
+        elif isinstance(layer, InputLayer):
+            found = torch_inputs.statistics(layer.family, self.run.stacked[g], layer.rows(X), flow)
+            wide = {name: value.double() for name, value in found.items()}
+            old = self.statistics.get(g)
+            self.statistics[g] = wide if old is None else {name: old[name] + wide[name] for name in wide}
+
+    def by_owner(self) -> tuple[dict[int, Array], dict[int, Statistics]]:
+        """Flows of edges and statistics of inputs at the nodes that own the parameters."""
+        owners = self.run.circuit.owners
+        sums: dict[int, Array] = {}
+        inputs: dict[int, Statistics] = {}
+        for g, layer in enumerate(self.run.layers):
+            if g in self.gradients:
+                edges = _numpy(self.gradients[g] * self.run.stacked[g])
+                for i, flow in zip(layer.nodes, edges, strict=True):
+                    sums[owners[i]] = sums[owners[i]] + flow if owners[i] in sums else flow
+            if g in self.statistics:
+                arrays = {name: _numpy(value) for name, value in self.statistics[g].items()}
+                for j, i in enumerate(layer.nodes):
+                    mine = {name: array[j] for name, array in arrays.items()}
+                    old = inputs.get(owners[i])
+                    inputs[owners[i]] = mine if old is None else {name: old[name] + mine[name] for name in mine}
+        return dict(sorted(sums.items())), dict(sorted(inputs.items()))
+
+
+def _numpy(t: Tensor) -> Array:
+    return t.detach().double().cpu().numpy()

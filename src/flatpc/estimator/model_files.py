@@ -1,0 +1,127 @@
+"""One file for a model of a table: the circuit, its columns, and how it was learnt.
+
+    save_model("model.safetensors", circuit, columns, about={"structure": "hclt"})
+    model = load_model("model.safetensors")
+    model.circuit, model.columns, model.about
+
+It is the file that `circuit.save` writes, with `columns` and `about` beside the circuit: `flatpc.load` reads it, too. A file that
+`circuit.save` wrote has no columns; they are then called x0, x1, ..., and hold the numbers that the circuit's families take.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from reprlib import repr as show
+from typing import Any, get_args
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.files import load_with_extra, save
+from flatpc.errors import FileFormatError
+from flatpc.families.base import Family
+from flatpc.tables.columns import Column, Columns
+from flatpc.tables.reading import DType
+from flatpc.tables.recognition import KINDS
+
+_AGAIN = "Fit the model again."
+_DTYPES = get_args(DType)
+_VALUES = {"text": str, "boolean": bool, "integer": (int, float), "float": (int, float)}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A circuit over named columns."""
+
+    circuit: Circuit
+    columns: Columns
+    about: dict[str, Any] = field(default_factory=dict)
+    """How it was learnt; plain JSON, for people."""
+
+
+def save_model(path: str | os.PathLike[str], circuit: Circuit, columns: Columns, about: Mapping[str, Any] | None = None) -> None:
+    """Write a model to a file, replacing in one step what was there."""
+    save(circuit, path, {"columns": [_to_json(column) for column in columns.columns], "about": dict(about or {})})
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """The model in a file that `save_model` or `circuit.save` wrote."""
+    circuit, extra = load_with_extra(path)
+    try:
+        about = extra.get("about", {})
+        if not isinstance(about, dict):
+            raise FileFormatError(f"its `about` is not a JSON object. {_AGAIN}")
+        columns = _from_json(extra["columns"]) if "columns" in extra else plain_columns(circuit)
+        _check_fit(columns, circuit)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    return Model(circuit, columns, about)
+
+
+def plain_columns(circuit: Circuit) -> Columns:
+    """Columns x0, x1, ... that hold what the circuit's families take."""
+    out = []
+    for v, family in enumerate(circuit.families):
+        n = family.n_categories
+        if n is not None:
+            out.append(Column(f"x{v}", "binary" if n == 2 else "categorical", "integer", "the circuit", tuple(range(n))))
+        elif family.discrete:
+            out.append(Column(f"x{v}", "count", "integer", "the circuit"))
+        else:
+            out.append(Column(f"x{v}", "continuous", "float", "the circuit"))
+    return Columns(tuple(out))
+
+
+def _to_json(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "kind": column.kind,
+        "dtype": column.dtype,
+        "why": column.why,
+        "categories": list(column.categories),
+    }
+
+
+def _from_json(given: object) -> Columns:
+    if not isinstance(given, list):
+        raise FileFormatError(f"its columns are not a list. {_AGAIN}")
+    columns = []
+    for j, read in enumerate(given):
+        if not isinstance(read, dict) or set(read) != {"name", "kind", "dtype", "why", "categories"}:
+            raise FileFormatError(f"its column {j} doesn't have the keys of a column. {_AGAIN}")
+        if read["kind"] not in KINDS or read["dtype"] not in _DTYPES:
+            raise FileFormatError(f"its column {j} is of kind {show(read['kind'])} and type {show(read['dtype'])}. {_AGAIN}")
+        if not isinstance(read["name"], str) or not isinstance(read["why"], str) or not isinstance(read["categories"], list):
+            raise FileFormatError(f"its column {j} has a name, reason or categories of a wrong type. {_AGAIN}")
+        column = Column(read["name"], read["kind"], read["dtype"], read["why"], tuple(read["categories"]))
+        _check_categories(j, column)
+        columns.append(column)
+    out = Columns(tuple(columns), "polars")
+    if len(set(out.names)) < len(out.names):
+        raise FileFormatError(f"two of its columns have the same name. {_AGAIN}")
+    return out
+
+
+def _check_categories(j: int, column: Column) -> None:
+    wanted: Any = _VALUES[column.dtype]
+    right = all(
+        isinstance(value, wanted) and (column.dtype == "boolean" or type(value) is not bool) for value in column.categories
+    )
+    # Codes of numbers are looked up by bisection.
+    in_order = right and all(a < b for a, b in zip(column.categories, column.categories[1:], strict=False))
+    if not in_order or bool(column.categories) != column.is_discrete:
+        raise FileFormatError(f"the categories of its column {j} are not different values of its type, in order. {_AGAIN}")
+
+
+def _check_fit(columns: Columns, circuit: Circuit) -> None:
+    if len(columns.columns) != circuit.n_variables:
+        raise FileFormatError(f"it has {len(columns.columns)} columns for {circuit.n_variables} variables. {_AGAIN}")
+    for column, family in zip(columns.columns, circuit.families, strict=True):
+        if not _fits(column, family):
+            raise FileFormatError(f"its column {column.name!r} is {column.kind}, but the circuit's input is {family}. {_AGAIN}")
+
+
+def _fits(column: Column, family: Family) -> bool:
+    if column.is_discrete:
+        return family.n_categories == len(column.categories)
+    return family.n_categories is None and family.discrete == (column.kind == "count")

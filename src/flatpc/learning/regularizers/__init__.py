@@ -1,0 +1,1 @@
+"""Regularisers, one file each."""

@@ -1,0 +1,1 @@
+"""A run of learning: schedules, history, checkpoints, several processes."""

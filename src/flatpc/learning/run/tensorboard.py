@@ -1,0 +1,32 @@
+"""A callback that writes the history for TensorBoard, where that is installed."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from flatpc._options import file_path
+from flatpc.errors import MissingPackageError
+from flatpc.learning.run.history import Row
+
+
+class TensorBoard:
+    """`fp.fit(..., callbacks=[fp.learning.TensorBoard("runs/one")])`."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        folder = file_path("folder", folder)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingPackageError(
+                "TensorBoard(...) needs the packages tensorboard and torch; install them, or pass log='run.jsonl'."
+            ) from None
+        self._writer: Any = SummaryWriter(str(folder))
+
+    def __call__(self, row: Row, circuit: Any) -> None:
+        """Write one epoch."""
+        for name, value in row.items():
+            if name != "epoch" and math.isfinite(value):
+                self._writer.add_scalar(name, value, row["epoch"])
+        self._writer.flush()

@@ -1,0 +1,1 @@
+"""Steps of learning: EM and gradients."""

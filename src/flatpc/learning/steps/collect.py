@@ -1,0 +1,37 @@
+"""The E-step: what is added up over the rows of a batch. Some regularisers put one of their own in its place."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Collect(Protocol):
+    """Adds up flows over rows."""
+
+    draws: int
+    """How often it has drawn at random; with the seed, all that later draws depend on."""
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        """Log-likelihood, gradients of all weights and statistics of all inputs, summed over the rows, flat."""
+
+
+class Plain:
+    """The evaluator's own flows."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.draws = 0
+
+    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+        """Flows of the rows as they are."""
+        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows)
+        return float(log_prob.sum()), gradient, inputs

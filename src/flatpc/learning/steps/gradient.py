@@ -1,0 +1,175 @@
+"""Gradient descent on unconstrained parameters z: minimise the mean of -log p(x) + μ R(x) over rows.
+
+Gradients come from native passes, not from an autograd graph: flows give that of the likelihood, tangent passes that of the
+penalty R, and the chain rule to z is written out (`unconstrained.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.errors import DataError
+from flatpc.learning.loop import Diverged
+from flatpc.learning.regularizers import adaptive
+from flatpc.learning.regularizers.sam import ASAM, SAM
+from flatpc.learning.regularizers.sharpness import Sharpness
+from flatpc.learning.run.distributed import Workers
+from flatpc.learning.run.schedules import Schedule
+from flatpc.learning.steps import model
+from flatpc.learning.steps.collect import Collect, Plain
+from flatpc.learning.steps.optimizers import OPTIMIZERS, Optimizer
+from flatpc.learning.steps.penalty import Gradients, Penalised
+from flatpc.learning.steps.unconstrained import Unconstrained
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LOST = 100.0
+"""A run has diverged when its NLL is this many times farther from 0 than at the start, and more."""
+
+
+class Gradient:
+    """Learns with Adam or SGD (momentum 0.9)."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        method: str,
+        step_size: Schedule,
+        sharpness: Sharpness | None = None,
+        clip: float | None = None,
+        ascent: SAM | ASAM | None = None,
+        workers: Workers | None = None,
+        collect: Collect | None = None,
+        unconstrained: Unconstrained | None = None,
+    ) -> None:
+        self.evaluator = evaluator
+        self.step_size, self.sharpness, self.clip, self.ascent = step_size, sharpness, clip, ascent
+        self.workers = workers or Workers()
+        self.collect = collect or Plain(evaluator)
+        self.unconstrained = unconstrained or Unconstrained(evaluator)
+        self.z = self.unconstrained.read()
+        self.unconstrained.write(self.z)
+        self._optimizer: Optimizer = OPTIMIZERS[method]()
+        self._penalised = Penalised(evaluator, sharpness.space) if sharpness else None
+        self.mu = math.nan if sharpness and sharpness.mu == "adaptive" else 0.0
+        self._adaptive = adaptive.rule_of(sharpness, self.unconstrained) if self._is_adaptive else None
+        self._evidence: Evidence | None = None
+        self._limit = math.nan
+
+    @property
+    def _is_adaptive(self) -> bool:
+        return self.sharpness is not None and self.sharpness.mu == "adaptive"
+
+    # ---- objective ------------------------------------------------------------------------------------------------
+
+    def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> tuple[Array, Array, Array]:
+        """Mean log-likelihood and mean penalty (if `value`), and the gradients in z of minus the one and of the other."""
+        found = self._collect(evidence, rows, value)
+        likelihood, penalty = np.zeros((2, self.unconstrained.size))
+        self.unconstrained.add_gradient(likelihood, -1.0 / len(rows), found.weights, found.inputs)
+        if self._penalised is not None:
+            self.unconstrained.add_gradient(penalty, 1.0 / len(rows), found.penalty_weights, found.penalty_inputs)
+        return found.numbers / len(rows), likelihood, penalty
+
+    def _collect(self, evidence: Evidence, rows: Ints, value: bool = False) -> Gradients:
+        mine = self.workers.share_of(rows)
+        if self._penalised is not None:
+            found = self._penalised.gradients(evidence, mine, value=value)
+        else:
+            log_likelihood, weights, inputs = self.collect.statistics(evidence, mine)
+            found = Gradients(np.array([log_likelihood, 0.0]), weights, inputs, weights[:0], inputs[:0])
+        self.workers.add(*found.arrays)
+        return found
+
+    def _objective(self, evidence: Evidence, rows: Ints, progress: float) -> tuple[float, Array]:
+        """Mean log-likelihood, and the gradient of what is minimised."""
+        if self._adaptive is not None:
+            numbers, likelihood, penalty = self.gradients(evidence, rows)
+            self._adaptive.see(rows, likelihood, penalty)
+            self._evidence = evidence
+            if math.isnan(self.mu):
+                self.mu = self._adaptive.first(likelihood, penalty)
+            return float(numbers[0]), likelihood + self.mu * penalty
+        found = self._collect(evidence, rows)
+        if self.sharpness is not None:
+            # The chain rule is linear, so once is enough for both.
+            self.mu = self.sharpness.schedule(progress)
+            found.weights -= self.mu * found.penalty_weights
+            found.inputs -= self.mu * found.penalty_inputs
+        gradient = np.zeros(self.unconstrained.size)
+        self.unconstrained.add_gradient(gradient, -1.0 / len(rows), found.weights, found.inputs)
+        return float(found.numbers[0]) / len(rows), gradient
+
+    # ---- steps ----------------------------------------------------------------------------------------------------
+
+    def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
+        """One step; the mean log-likelihood of the rows before it."""
+        log_likelihood, gradient = self._objective(evidence, rows, progress)
+        self._check(log_likelihood, gradient)
+        if self.ascent is not None:
+            here = self.z.copy()
+            self._move_to(here + self.ascent.offset(here, gradient))
+            _, gradient = self._objective(evidence, rows, progress)
+            self._move_to(here)
+        norm = float(np.linalg.norm(gradient))
+        if not math.isfinite(norm):
+            self._check(math.nan, gradient)
+        if self.clip is not None and norm > self.clip:
+            gradient *= self.clip / norm
+        self._optimizer.step(self.z, gradient, self.step_size(progress))
+        self.unconstrained.write(self.z)
+        return log_likelihood
+
+    def _move_to(self, z: Array) -> None:
+        self.z[:] = z
+        self.unconstrained.write(z)
+
+    def _check(self, log_likelihood: float, gradient: Array) -> None:
+        if math.isnan(self._limit):
+            if log_likelihood == -math.inf:
+                raise DataError(
+                    "Some rows have probability 0 from the start, so there is no gradient to follow; change the structure, "
+                    "the starting parameters or the rows."
+                )
+            self._limit = LOST * (1 + abs(log_likelihood))
+        if not (abs(log_likelihood) < self._limit or log_likelihood > 0) or not np.isfinite(gradient).all():
+            lower = "step_size" if self.sharpness is None else "step_size or mu"
+            raise Diverged(
+                f"Learning diverged (NLL {-log_likelihood:g}); the parameters of the last good epoch are kept. "
+                f"Lower {lower}, or set clip=1.0."
+            )
+
+    def check(self, evidence: Evidence) -> None:
+        """Raise `Diverged` if the last step led nowhere."""
+        if not math.isnan(self._limit):
+            self._check(float(self.evaluator.log_prob(evidence).mean()), self.z)
+
+    def end_epoch(self, train_nll: float, valid_nll: float) -> None:
+        """Balance penalty and likelihood anew."""
+        if self._adaptive is not None and self._evidence is not None:
+            evidence = self._evidence
+            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda rows: self.gradients(evidence, rows)[1:])
+
+    # ---- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> model.Parameters:
+        """All that a later run needs to go on from here."""
+        before = (math.nan, math.nan) if self._adaptive is None else self._adaptive.before
+        out = {"z": self.z.copy(), "numbers": np.array([self.mu, self._limit, self.collect.draws, *before])}
+        return out | {f"optimizer.{name}": value.copy() for name, value in self._optimizer.state.items()}
+
+    def restore(self, state: model.Parameters) -> None:
+        """Go on from a state."""
+        self._move_to(state["z"])
+        self.mu, self._limit = (float(x) for x in state["numbers"][:2])
+        self.collect.draws = int(state["numbers"][2])
+        if self._adaptive is not None:
+            self._adaptive.restart(*(float(x) for x in state["numbers"][3:5]))
+        moments = {name.removeprefix("optimizer."): array for name, array in state.items() if name.startswith("optimizer.")}
+        self._optimizer.state = {name: array.copy() for name, array in moments.items()}

@@ -1,0 +1,96 @@
+"""Log-likelihood and penalty of a batch with both gradients, from one set of passes.
+
+The penalty needs adjoints row by row; the likelihood's gradient is added up from the same ones, so that a regularised step costs
+7 block products where a plain one costs 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.nodes import Input
+from flatpc.curvature.passes import Passes
+from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba.evidence import Evidence
+from flatpc.families import packing
+from flatpc.families.base import Statistics
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Gradients:
+    """Sums over rows; arrays are flat, as the evaluator packs parameters, and inputs are given by sufficient statistics."""
+
+    numbers: Array
+    """Log-likelihood, penalty."""
+    weights: NDArray[Any]
+    inputs: Array
+    penalty_weights: NDArray[Any]
+    penalty_inputs: Array
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All of them, to be added up over processes."""
+        return self.numbers, self.weights, self.inputs, self.penalty_weights, self.penalty_inputs
+
+
+class Penalised:
+    """Evaluates likelihood and penalty together."""
+
+    def __init__(self, evaluator: Evaluator, space: str) -> None:
+        self.passes = Passes(evaluator)
+        self.passes.layout.refuse_ties("trace")
+        self.evaluator, self.program = evaluator, evaluator.program
+        self.space = space
+
+    def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> Gradients:
+        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted."""
+        out = Gradients(np.zeros(2), *self._empty(), *self._empty())
+        hard, start = [rows[:0]], 0
+        for block in self.passes.blocks(evidence, rows, None, shared=False):
+            mine = rows[start : start + len(block.where)]
+            start += len(mine)
+            hard.append(mine[block.unsettled[block.where]])
+            log_prob, _ = self.evaluator.root(block.plan)
+            settled = ~block.unsettled
+            out.numbers[0] += log_prob[settled] @ block.asked[settled]
+            if value:
+                out.numbers[1] += self.passes.squares(block, self.space).sum(axis=0) @ block.count
+            self.passes.add_gradient(block, out.weights, out.inputs)
+            self.passes.add_penalty_gradient(block, self.space, out.penalty_weights, out.penalty_inputs)
+        self._add_hard(evidence, rows, np.concatenate(hard), out)
+        return out
+
+    def _empty(self) -> tuple[NDArray[Any], Array]:
+        return np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
+
+    def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
+        """Rows far outside the model, where linear arithmetic ends: flows with care, and the penalty in wider numbers."""
+        if len(hard):
+            log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
+            out.numbers[0] += log_prob.sum()
+            out.weights += weights
+            out.inputs += inputs
+        if not (np.isfinite(out.penalty_weights.sum()) and np.isfinite(out.penalty_inputs.sum())):
+            hard = rows
+            out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
+        if len(hard):
+            more, vector, statistics = self.passes.wide().penalty(evidence.X[hard], self.space)
+            out.numbers[1] += float(more.to_float())
+            out.penalty_weights += self.passes.flat_weights(vector.to_float())
+            self._add_statistics(statistics, out.penalty_inputs)
+
+    def _add_statistics(self, statistics: dict[int, Statistics], to: Array) -> None:
+        """Statistics by node, to where the evaluator has them."""
+        for i, found in statistics.items():
+            offset, (rows, stride) = self.program.input_blocks[i]
+            node = self.evaluator.circuit.nodes[i]
+            assert isinstance(node, Input)
+            block = to[offset : offset + rows * stride].reshape(rows, stride)
+            block[:, : node.width] += packing.pack_statistics(node.family, found, node.width)

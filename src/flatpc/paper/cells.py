@@ -1,0 +1,86 @@
+"""One run of one experiment: what it is, what identifies it, and what comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from flatpc.datasets.debd import registry
+
+Metrics = dict[str, float]
+
+REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2}
+"""By experiment and method; no method stands for all others of an experiment.
+
+Raise one where a change of the code changes its numbers beyond what `flatpc reproduce NAME --verify` allows; its runs are then
+done again.
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model to learn and measure.
+
+    >>> Cell("table1", "spiral", 0.05, 0, "mu=0.1", "text").label
+    'spiral 5% trial 0 mu=0.1'
+    """
+
+    experiment: str
+    dataset: str
+    fraction: float
+    trial: int
+    method: str
+    protocol: str
+
+    @property
+    def revision(self) -> int:
+        """Of the code behind this cell."""
+        return REVISIONS.get((self.experiment, self.method), REVISIONS.get((self.experiment, ""), 1))
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.dataset} {self.fraction:.0%} trial {self.trial} {self.method}"
+
+    def key(self, settings: Any) -> str:
+        """A name for the result: it changes with all that its numbers depend on.
+
+        These are the configuration, the protocol's `settings`, the digests of the data, and the revision of the code, which is
+        not its version: most releases change no number.
+        """
+        content = {**asdict(self), "settings": asdict(settings), "data": _digests(self.dataset), "revision": self.revision}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@cache
+def _digests(dataset: str) -> dict[str, str]:
+    """Of the splits of a benchmark; none of what is drawn by seed."""
+    sets = registry().sets
+    return dict(sets[dataset].sha256) if dataset in sets else {}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A cell, and its numbers or its error."""
+
+    cell: Cell
+    key: str
+    version: str
+    seconds: float
+    metrics: Metrics
+    error: str = ""
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """What `to_json` made."""
+        read = json.loads(text)
+        if not all(type(value) in (int, float) for value in (read["seconds"], *read["metrics"].values())):
+            raise ValueError("seconds and metrics are numbers")
+        return cls(**{**read, "cell": Cell(**read["cell"])})

@@ -1,0 +1,147 @@
+"""Learn one cell's model and measure it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc import curvature, learning, structures
+from flatpc.datasets import load_debd, manifold_splits
+from flatpc.datasets.splits import Splits
+from flatpc.errors import OptionError
+from flatpc.families.gaussian import Gaussian
+from flatpc.paper import simple_densities
+from flatpc.paper.cells import Cell, Metrics
+from flatpc.paper.protocols import Einsum, Hclt
+from flatpc.search.choosing import choose
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.learning.fitting import Fit
+
+SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Of the factorised model and the Chow-Liu tree, chosen by validation NLL."""
+RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
+
+
+EFFORT_OF_DEFAULT = 10.0
+"""Of `fp.choose` on the manifolds, in seconds of work."""
+
+
+def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
+    """An Einsum Network before it has learnt anything."""
+    family = Gaussian(settings.min_variance, settings.max_variance)
+    circuit = structures.rat_spn(
+        n_variables, settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
+        n_inputs=settings.n_inputs, family=family, seed=seed,
+    )  # fmt: skip
+    return circuit.randomize(seed, settings.start)
+
+
+def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
+    """An Einsum Network learnt by Adam, μ being a number of `mu=` or `adaptive`; or something that it should beat."""
+    data = manifold_splits(cell.dataset, seed=cell.trial).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
+    if cell.method in simple_densities.NAMES:
+        return simple_densities.simple_density(cell.method, data, cell.trial)
+    if cell.method == "default":
+        chosen = choose(
+            data.train,
+            valid=data.valid,
+            family="gaussian",
+            effort=EFFORT_OF_DEFAULT,
+            seed=cell.trial,
+            n_threads=1,
+            progress=False,
+        )
+        return _nlls(chosen.circuit, data)
+    result = learning.fit(
+        einsum_start(data.train.shape[1], settings, cell.trial), data.train, valid=data.valid, method="adam",
+        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, clip=settings.clip,
+        sharpness=_sharpness(cell.method, space=settings.space, rule=settings.rule), early_stopping=settings.patience,
+        seed=cell.trial, progress=False, n_threads=1,
+    )  # fmt: skip
+    return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
+
+
+def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
+    """A hidden Chow-Liu tree learnt by EM, or one of the simple things it should beat."""
+    data = _binary(cell.dataset).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
+    if cell.method in RIVALS:
+        return _simple(RIVALS[cell.method], data)
+    rows = data.train
+    if settings.tree_rows is not None:
+        rows = rows[np.random.default_rng(cell.trial).permutation(len(rows))[: settings.tree_rows]]
+    plain, laplace = cell.method == "plain", _number(cell.method, "laplace=")
+    result = learning.fit(
+        structures.hclt(rows, n_latents=settings.n_latents, seed=cell.trial), data.train,
+        valid=data.valid if plain or laplace is not None else None,  # what is stopped early is judged after every epoch
+        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, pseudocount=laplace or 0.0,
+        input_pseudocount=settings.input_pseudocount if laplace is None else laplace,
+        sharpness=None if laplace is not None else _sharpness(cell.method, _share(len(data.train), settings), unit=settings.unit),
+        seed=cell.trial,
+        progress=False, n_threads=1, dtype="float32",
+    )  # fmt: skip
+    return _measure(result, data, ("weights",), settings.sharpness_rows, best=plain or laplace is not None)
+
+
+def _share(n_rows: int, settings: Hclt) -> float:
+    """By what μ is multiplied.
+
+    The authors' code measures sharpness after every epoch and leaves behind twice the flows of the last batch it saw, a random
+    one, to which those of the next epoch are added. An M-step depends on flows and μ in proportion, so that μ counts for less.
+    """
+    if settings.leftover is None:
+        return 1.0
+    last = n_rows % settings.leftover or settings.leftover
+    return n_rows / (n_rows + 2 * last)
+
+
+def _sharpness(method: str, share: float = 1.0, **options: Any) -> learning.Sharpness | None:
+    if method == "plain":
+        return None
+    if method == "mean-flow":
+        return learning.Sharpness(mu=method)
+    if method == "adaptive":
+        return learning.Sharpness(mu=method, **options)
+    mu = _number(method, "mu=")
+    if mu is None:
+        raise OptionError(f"Unknown method {method!r}; choose plain, mu=NUMBER, adaptive or mean-flow.")
+    return learning.Sharpness(mu=mu * share, **options)
+
+
+def _number(method: str, prefix: str) -> float | None:
+    return float(method[len(prefix) :]) if method.startswith(prefix) else None
+
+
+def _measure(result: Fit, data: Splits, spaces: tuple[str, ...], sharpness_rows: int, *, best: bool) -> Metrics:
+    """NLLs after the last epoch and, for early stopping, after the one that validation likes best; sharpness in each space."""
+    found = _nlls(result.circuit, data)
+    rows = data.train[:sharpness_rows]
+    for space in spaces:
+        found[f"sharpness_{space}"] = float(np.mean(curvature.trace(result.circuit, rows, space=space)))
+    if best:
+        stopped = _nlls(result.best_circuit, data)
+        found |= {f"best_{name}": value for name, value in stopped.items()}
+        found["best_sharpness_weights"] = float(np.mean(curvature.trace(result.best_circuit, rows)))
+        found["best_epoch"] = float(result.best_epoch)
+    return found
+
+
+def _nlls(circuit: Circuit, data: Splits) -> Metrics:
+    splits = {"train_nll": data.train, "valid_nll": data.valid, "test_nll": data.test}
+    return {name: -float(np.mean(circuit.log_prob(rows))) for name, rows in splits.items()}
+
+
+def _simple(make: Any, data: Splits) -> Metrics:
+    """The best smoothing by validation NLL; both splits may hold values that training never had."""
+    candidates = [make(data.train, family="bernoulli", smoothing=smoothing) for smoothing in SMOOTHINGS]
+    judged = [_nlls(circuit, data) for circuit in candidates]
+    chosen = min(range(len(judged)), key=lambda i: judged[i]["valid_nll"])
+    return {**judged[chosen], "smoothing": SMOOTHINGS[chosen]}
+
+
+@lru_cache(maxsize=2)
+def _binary(name: str) -> Splits:
+    return load_debd(name)

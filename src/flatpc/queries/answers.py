@@ -1,0 +1,50 @@
+"""Answers in the kind of table that was asked with, blocks of rows that fit in memory, and evidence that can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.circuit import Circuit
+from flatpc.errors import DataError
+from flatpc.tables.matrix import is_torch
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+BLOCK_BYTES = 1 << 28
+"""What a query keeps of a block of rows at a time (256 MiB), beside the engine's own buffers and the answer."""
+
+
+def give_back(answer: Array, X: Any) -> Any:
+    """`answer` as a tensor on X's device if X is a torch tensor, as it is otherwise."""
+    if not is_torch(X):
+        return answer
+    import torch
+
+    return torch.from_numpy(answer).to(X.device)
+
+
+def row_blocks(n: int, bytes_per_row: int) -> Iterator[slice]:
+    """Slices of `range(n)` whose rows need `BLOCK_BYTES` or less; one row at the least."""
+    size = max(1, BLOCK_BYTES // max(1, bytes_per_row))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def bytes_of_units(circuit: Circuit) -> int:
+    """Memory of one float64 for every unit of the circuit."""
+    return 8 * sum(circuit.widths)
+
+
+def refuse_impossible(log_prob: Array, row_numbers: Indices) -> None:
+    """Raise for the first row whose evidence has probability zero: it has no posterior."""
+    impossible = np.flatnonzero(np.isneginf(log_prob))
+    if len(impossible):
+        raise DataError(
+            f"The known values of row {row_numbers[impossible[0]]} have probability zero, so nothing can be said given them. "
+            f"Drop the row, or fit with a pseudocount so that no value is impossible."
+        )

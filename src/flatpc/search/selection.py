@@ -1,0 +1,148 @@
+"""Choosing μ by validation NLL, each candidate in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc._options import MOST_THREADS, file_path, flag, several, whole_number, wrong
+from flatpc._processes import end_with_parent
+from flatpc.circuit.rows import check_circuit
+from flatpc.errors import OptionError
+from flatpc.learning.fitting import Fit, fit
+from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness
+from flatpc.learning.run.schedules import Schedule
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
+GRID = (0.0, 0.01, 0.05, 0.1, 0.5, 1.0)
+"""The paper's grid, and no penalty at all."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One μ and what came of it."""
+
+    mu: float | str | Schedule
+    valid_nll: float
+    """Of the circuit that `fit` returned."""
+    result: Fit
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The best of several fits; the first of equals."""
+
+    best: Candidate
+    candidates: tuple[Candidate, ...]
+    """In the order of the grid; after Ctrl-C only those that were begun."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it: the best is then the best of those that were trained to the end, if there are any."""
+
+    @property
+    def circuit(self) -> Circuit:
+        """The chosen circuit."""
+        return self.best.result.circuit
+
+    @property
+    def mu(self) -> float | str | Schedule:
+        """The chosen μ."""
+        return self.best.mu
+
+
+def select(
+    circuit: Circuit,
+    X: Any,
+    *,
+    valid: Any,
+    grid: Sequence[float | str | Schedule] = GRID,
+    sharpness: Sharpness | None = None,
+    warm: bool = False,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> Selection:
+    """Fit once for each μ of the grid and choose by validation NLL; Ctrl-C ends all of it with the best so far.
+
+    Parameters
+    ----------
+    circuit, X, valid, options
+        As for `fit`; a candidate's checkpoint is the file given with the candidate's number appended.
+    grid
+        Values of μ: numbers, schedules, `"mean-flow"` (EM) or `"adaptive"` (gradient).
+    sharpness
+        Its other fields are used for all candidates.
+    warm
+        Start every candidate from the circuit learnt with the one before, in order of the grid, which takes turns;
+        otherwise all start from `circuit`, in parallel.
+    n_jobs
+        Processes; None takes joblib's own setting, so a Dask or Ray backend serves as well.
+    """
+    check_circuit(circuit)
+    flag("warm", warm)
+    if n_jobs is not None and whole_number("n_jobs", n_jobs, -MOST_THREADS, MOST_THREADS) == 0:
+        raise wrong("n_jobs", n_jobs, "give a number of processes, -1 for one per core, or None.")
+    grid = several("grid", grid, "a list of values of mu")
+    if not grid:
+        raise OptionError("grid is empty; give at least one value of mu.", option="grid")
+    base = Sharpness() if sharpness is None else check_sharpness(sharpness)
+    runs = [(mu, dataclasses.replace(base, mu=mu), _options(options, number)) for number, mu in enumerate(grid)]
+    fits: list[Fit] = []
+    interrupted = False
+    results = _one_by_one(circuit, X, valid, runs) if warm else _in_parallel(circuit, X, valid, runs, n_jobs)
+    try:
+        for result in results:
+            fits.append(result)
+            if result.stopped == "interrupted":
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        if not fits:
+            raise
+        interrupted = True
+        with warnings.catch_warnings():
+            # joblib warns of the candidates that are given up.
+            warnings.simplefilter("ignore")
+            results.close()
+    candidates = tuple(
+        Candidate(mu, -float(np.mean(result.circuit.log_prob(valid, options.get("missing", "raise")))), result)
+        for (mu, _, _), result in zip(runs, fits, strict=False)
+    )
+    complete = [candidate for candidate in candidates if candidate.result.stopped != "interrupted"]
+    return Selection(min(complete or candidates, key=lambda candidate: candidate.valid_nll), candidates, interrupted)
+
+
+Run = tuple[Any, Sharpness, dict[str, Any]]
+"""A μ, the penalty with it, and the options of its fit."""
+
+
+def _one_by_one(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run]) -> Generator[Fit, None, None]:
+    """Each from where the one before has ended."""
+    for _, made, mine in runs:
+        result = fit(circuit, X, valid=valid, sharpness=made, **mine)
+        circuit = result.circuit
+        yield result
+
+
+def _in_parallel(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run], n_jobs: int | None) -> Generator[Fit, None, None]:
+    import joblib
+
+    one, parent = joblib.delayed(_fit_alone), os.getpid()
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    yield from workers(one(circuit, X, valid, made, mine, parent) for _, made, mine in runs)
+
+
+def _options(options: dict[str, Any], number: int) -> dict[str, Any]:
+    own = {name: f"{file_path(name, options[name])}.{number}" for name in ("checkpoint", "log") if options.get(name) is not None}
+    return {**options, **own}
+
+
+def _fit_alone(circuit: Circuit, X: Any, valid: Any, sharpness: Sharpness, options: dict[str, Any], parent: int) -> Fit:
+    """One thread per process unless told otherwise, so that processes don't fight for the cores."""
+    end_with_parent(parent)
+    return fit(circuit, X, valid=valid, sharpness=sharpness, **{"progress": False, "n_threads": 1, **options})

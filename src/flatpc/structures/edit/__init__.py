@@ -1,0 +1,1 @@
+"""New circuits from old ones: mix, prune, grow, compact."""

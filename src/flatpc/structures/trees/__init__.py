@@ -1,0 +1,1 @@
+"""Structures along a tree over the variables."""

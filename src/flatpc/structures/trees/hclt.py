@@ -1,0 +1,143 @@
+"""Hidden Chow-Liu trees: a Chow-Liu tree whose variables are replaced by latent ones that emit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc._options import choice, count, seed_number, whole_number
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input, Node, Product, Sum
+from flatpc.families.base import Family
+from flatpc.structures.options import FamilyLike, random_circuit, read_columns
+from flatpc.structures.trees.chow_liu import table_sizes
+from flatpc.structures.trees.initial_trees import Start, check_init
+from flatpc.structures.trees.mutual_information import PairCounts, binned
+from flatpc.structures.trees.spanning import RootedTree
+from flatpc.structures.trees.tree_mixture import fit_tree_mixture
+from flatpc.structures.trees.tree_models import TreeModel, best_tree, check_prior, tree_tables
+
+TREES = ("halved", "clusters")
+
+
+def hclt(
+    X: Any,
+    n_latents: int = 100,
+    family: FamilyLike = "bernoulli",
+    n_trees: int = 1,
+    smoothing: float = 1.0,
+    seed: int = 0,
+    *,
+    init: str = "random",
+    noise: float = 0.1,
+    trees: str = "halved",
+    prior: str = "even",
+) -> Circuit:
+    """A hidden Chow-Liu tree over the variables of X, or a mixture of several.
+
+    >>> circuit = hclt([[0, 0, 0], [0, 1, 1], [1, 1, 1]], n_latents=4)
+    >>> circuit.n_variables, circuit.is_structured_decomposable
+    (3, True)
+
+    Every variable v that has children in the Chow-Liu tree gets a latent z_v with `n_latents` states, and
+    p(x, z) = p(z_r) Π p(z_v | z_parent(v)) Π p(x_v | z_v). A leaf of the tree hangs on its parent's latent: one of its own
+    would add weights but no distribution. With m inner variables and K states, one tree has `(m - 1) K² + K` weights.
+
+    Up to 16,384 variables, of up to 1,048,576 values each; the tree is learnt within 1.5 GiB of memory beside the rows and the
+    circuit itself. A start from the tree (`init`), and `trees="clusters"`, have the bounds of `chow_liu` and `tree_mixture`.
+
+    Parameters
+    ----------
+    X
+        Rows from which the tree is learnt; NaN is a missing value, and each pair of variables is then counted over the
+        rows that have both.
+    n_latents
+        States of each latent variable: the width K of the nodes.
+    family
+        A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as the
+        column shows. For the tree, columns of other families are sorted into bins (`mutual_information.binned`).
+    n_trees
+        How many trees a sum at the root mixes.
+    smoothing
+        A number of further rows, spread evenly over the joint values of each pair of variables.
+    seed
+        Of the parameters, and of the clusters; halved trees don't depend on it.
+    init
+        `"random"` parameters; those of the `"chow-liu"` tree, every state of a latent standing for one value of its variable, so
+        that learning starts from the tree's likelihood; or random weights over inputs with the `"marginals"` of the variables,
+        so that it starts from that of independent variables.
+    noise
+        The share of chance in the last two: without any, states are alike and stay so.
+    trees
+        Where further trees come from. `"halved"`: the first one has the largest total mutual information; for every later one the
+        mutual information of a pair is halved as many times as earlier trees have used it as an edge, which leaves strong
+        edges in and makes room for others. `"clusters"`: they are those of `tree_mixture`, each learnt from the rows that it
+        explains best.
+    prior
+        What smoothing adds to the tables with which learning starts; see `chow_liu`.
+    """
+    smoothing = count("smoothing", smoothing)
+    check_prior(prior)
+    check_init(init, noise)
+    n_latents = whole_number("n_latents", n_latents, 1)
+    n_trees, seed = whole_number("n_trees", n_trees, 1), seed_number(seed)
+    choice("trees", trees, TREES)
+    rows, families = read_columns(X, family)
+    if init != "random":
+        table_sizes(families, f"a hidden Chow-Liu tree with init={init!r}")
+    # The tree is learnt from codes, in which numbers stand for their bins; the inputs are those of the families.
+    codes, sizes = binned(rows, families)
+    if trees == "clusters" and n_trees > 1:
+        weights, models = fit_tree_mixture(codes, sizes, n_trees, smoothing, seed=seed)
+        shapes = [model.tree for model in models]
+    else:
+        counts = PairCounts(codes, sizes)
+        shapes = _halved(counts.mutual_information(smoothing if prior == "even" else 1.0), n_trees)
+        weights = np.full(n_trees, 1 / n_trees)
+        models = [] if init == "random" else [TreeModel(tree, tree_tables(tree, counts, smoothing, prior)) for tree in shapes]
+    nodes: list[Node] = []
+    parameters: dict[int, Any] = {}
+    roots = []
+    rng = np.random.default_rng(seed)
+    for place, tree in enumerate(shapes):
+        start = None if init == "random" else Start(models[place], n_latents, init, noise, rng)
+        _add_tree(nodes, parameters, tree, families, n_latents, start)
+        roots.append(len(nodes) - 1)
+    if n_trees > 1:
+        nodes.append(Sum(tuple(roots)))
+        parameters[len(nodes) - 1] = weights[None]
+    return random_circuit(nodes, seed) if init == "random" else Circuit(nodes, parameters)
+
+
+def _halved(information: NDArray[Any], n_trees: int) -> list[RootedTree]:
+    """Trees by mutual information, which is halved along the edges of each."""
+    out = []
+    for _ in range(n_trees):
+        out.append(best_tree(information))
+        parent = np.array(out[-1].parent)
+        v = np.flatnonzero(parent >= 0)
+        information[v, parent[v]] /= 2
+        information[parent[v], v] /= 2
+    return out
+
+
+def _add_tree(
+    nodes: list[Node], parameters: dict[int, Any], tree: RootedTree, families: Sequence[Family], width: int, start: Start | None
+) -> None:
+    """Append the nodes of one tree, the last of which is its root of width 1, and their first parameters unless at random."""
+    children = tree.children()
+    message: dict[int, int] = {}
+    for v in reversed(tree.order):
+        nodes.append(Input(v, families[v], width))
+        if start is not None:
+            parameters[len(nodes) - 1] = families[v].from_table(start.emissions(v, is_leaf=not children[v]))
+        if children[v]:
+            nodes.append(Product((len(nodes) - 1, *(message[c] for c in children[v]))))
+        if v == tree.root or children[v]:
+            nodes.append(Sum((len(nodes) - 1,), 1 if v == tree.root else width))
+            if start is not None:
+                parameters[len(nodes) - 1] = start.transitions(v)
+        message[v] = len(nodes) - 1

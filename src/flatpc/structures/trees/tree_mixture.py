@@ -1,0 +1,119 @@
+"""Mixtures of Chow-Liu trees, each with edges and tables of its own (Meilă and Jordan, 2000)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from flatpc._options import count, seed_number, whole_number
+from flatpc.circuit.circuit import Circuit
+from flatpc.errors import MissingValueError
+from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
+from flatpc.structures.trees.mutual_information import PairCounts, WeightedCounts
+from flatpc.structures.trees.tree_models import TreeModel, best_tree, tree_tables
+
+Array = NDArray[np.float64]
+
+
+def tree_mixture(
+    X: Any,
+    n_trees: int = 10,
+    smoothing: float = 1.0,
+    family: FamilyLike = "categorical",
+    *,
+    steps: int = 20,
+    seed: int = 0,
+) -> Circuit:
+    """p(x) = Σ_c w_c p_c(x), every p_c a Chow-Liu tree, learnt by EM.
+
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 5))
+    >>> tree_mixture(X, n_trees=3).nodes[-1].width
+    1
+
+    An E-step shares every row out among the trees by how well each explains it; an M-step makes each tree the Chow-Liu tree of
+    its share of the rows: edges and tables both maximise the expected log-likelihood (less what smoothing takes).
+
+    The variables may have 8,192 values altogether: counts of all pairs of values are kept, 256 MiB a copy and six copies or so.
+
+    Parameters
+    ----------
+    X, family
+        As for `chow_liu`, without missing values.
+    n_trees
+        Of the mixture.
+    smoothing
+        A number of further rows for each tree, in which pairs of variables are as common as in all rows together; and as many
+        for each value of a parent in the tables, with the child distributed as it is given that value in all rows.
+    steps
+        Of EM, the most; it ends early when a step gains less than 10⁻⁴ of the likelihood.
+    seed
+        Of the first clusters, which are those of k-means.
+    """
+    smoothing = count("smoothing", smoothing)
+    n_trees = whole_number("n_trees", n_trees, 1)
+    rows, families = read_columns(X, family)
+    sizes = table_sizes(families, "a mixture of trees")
+    weights, models = fit_tree_mixture(
+        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=seed_number(seed)
+    )
+    return tree_circuit(models, weights)
+
+
+def fit_tree_mixture(
+    rows: Array, sizes: Sequence[int], n_trees: int, smoothing: float, *, steps: int = 20, seed: int = 0
+) -> tuple[Array, list[TreeModel]]:
+    """Weights and trees of the mixture."""
+    if np.isnan(rows).any():
+        raise MissingValueError("A mixture of trees is learnt from rows without missing values; fill them in or drop them.")
+    share = _clusters(rows, n_trees, np.random.default_rng(seed))
+    whole = PairCounts(rows, sizes).smoothed(1.0)
+    counts = WeightedCounts(rows, sizes)
+    before = -np.inf
+    for step in range(steps + 1):
+        weights = (share.sum(axis=0) + 1) / (len(rows) + n_trees)
+        models = [_fit_component(counts(share[:, c]), whole, smoothing) for c in range(n_trees)]
+        if step == steps or n_trees == 1:
+            break
+        joint = np.stack([model.log_prob(rows) for model in models], axis=1) + np.log(weights)
+        log_prob = logsumexp(joint, axis=1)
+        share = np.exp(joint - log_prob[:, None])
+        now = float(log_prob.mean())
+        if now - before < 1e-4 * abs(now):
+            break
+        before = now
+    return weights, models
+
+
+def _fit_component(counts: PairCounts, whole: PairCounts, smoothing: float) -> TreeModel:
+    """The tree of a share of the rows, with edges and tables drawn towards those of the whole."""
+    pooled = counts.plus(whole, smoothing / whole.n_rows)
+    tree = best_tree(pooled.mutual_information())
+    tables = []
+    for v, everywhere in enumerate(tree_tables(tree, whole, 1.0, "marginals")):
+        parent = tree.parent[v]
+        own = counts.marginal(v)[None] if parent < 0 else counts.joint(parent, v)
+        joint = own + max(smoothing, 1e-9) * everywhere
+        tables.append(joint / joint.sum(axis=1, keepdims=True))
+    return TreeModel(tree, tuple(tables))
+
+
+def _clusters(rows: Array, n_clusters: int, rng: np.random.Generator) -> Array:
+    """`[N, clusters]`: k-means of the standardised rows, nine tenths of each row in its cluster and the rest spread evenly.
+
+    A few rounds are enough: EM goes on from here.
+    """
+    scale = rows.std(axis=0)
+    X = ((rows - rows.mean(axis=0)) / np.where(scale > 0, scale, 1)).astype(np.float32)
+    centres = X[rng.choice(len(X), n_clusters, replace=len(X) < n_clusters)]
+    for _ in range(5):
+        distance = (centres**2).sum(axis=1) - 2 * X @ centres.T
+        label = distance.argmin(axis=1)
+        member = np.zeros((len(X), n_clusters), np.float32)
+        member[np.arange(len(X)), label] = 1
+        centres = (member.T @ X) / np.maximum(member.sum(axis=0), 1)[:, None]
+    return np.asarray(0.9 * member + 0.1 / n_clusters, np.float64)

@@ -1,0 +1,183 @@
+"""Tables of the user's own, from files: csv, tsv, parquet and npz."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc._options import file_path
+from flatpc.errors import DataError, ShapeError
+from flatpc.tables.npz import read_npz
+from flatpc.tables.reading import is_number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+UTF8 = "utf-8-sig"
+"""With or without a mark at the beginning."""
+NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
+"""What stands for a missing value in text files."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds: rows to learn from, and rows to judge by if the file says which they are."""
+
+    name: str
+    train: Any
+    """A polars frame (csv, tsv, parquet) or an array (npz); all rows unless there are splits."""
+    valid: Any = None
+    test: Any = None
+
+    @property
+    def rows(self) -> Any:
+        """All rows of a file without splits, the training rows of others."""
+        return self.train
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """The table in a file.
+
+    - `.csv`, `.tsv` (also with `.gz`), UTF-8: the first line names the columns, unless it holds numbers only (other than 0, 1, 2,
+      3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
+      values. Blanks around values are ignored. A csv may have semicolons, tabs or bars in place of commas, if its first line has
+      no commas outside quotes; with semicolons, decimal commas.
+    - `.parquet`: missing values are null.
+    - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
+      are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
+    """
+    file = file_path("path", path)
+    if file.is_dir():
+        raise DataError(f"{file} is a folder; give a file in it.")
+    readers: dict[str, Callable[[Path], Table]] = {
+        ".csv": _read_text, ".tsv": _read_text, ".csv.gz": _read_text, ".tsv.gz": _read_text,
+        ".parquet": _read_parquet, ".npz": _read_npz,
+    }  # fmt: skip
+    suffix = next((ending for ending in readers if file.name.lower().endswith(ending)), None)
+    if suffix is None:
+        raise DataError(f"{file}: tables are read from {', '.join(readers)} files; save it as one of these.")
+    if not file.is_file():
+        raise DataError(f"There is no file {file}.")
+    return readers[suffix](file)
+
+
+def _read_text(file: Path) -> Table:
+    import polars as pl
+
+    try:
+        with gzip.open(file, "rt", encoding=UTF8) if file.name.lower().endswith(".gz") else file.open(encoding=UTF8) as text:
+            separator = "\t" if ".tsv" in file.name.lower() else _separator(text.readline())
+            text.seek(0)
+            names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
+        has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
+        if has_header and len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
+        frame = pl.read_csv(
+            _with_line_feeds(file), separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None
+        )
+    except UnicodeDecodeError:
+        raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
+    except (pl.exceptions.PolarsError, OSError, csv.Error, EOFError) as error:
+        if "utf-8" in str(error).lower():
+            raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
+        raise DataError(f"{file} can't be read as a table: {_first_line(error)}.") from None
+    frame.columns = names if has_header and len(names) == frame.width else frame.columns
+    if not has_header:
+        frame.columns = [f"x{j}" for j in range(frame.width)]
+    frame = frame.with_columns(_tidied(column, separator) for column in frame.iter_columns() if column.dtype == pl.String)
+    return Table(file.name.split(".")[0], _checked(file, frame))
+
+
+def _separator(line: str) -> str:
+    """A comma; if there is none in the first line, a semicolon (where numbers have decimal commas), a tab or a bar."""
+    bare = re.sub('"[^"]*"', "", line)
+    return next((sign for sign in ",;\t|" if sign in bare), ",")
+
+
+def _with_line_feeds(file: Path) -> Path | bytes:
+    """The file; or its contents, if carriage returns alone end its lines, as on very old computers."""
+    if file.name.lower().endswith(".gz"):
+        data = gzip.decompress(file.read_bytes())
+        return data.replace(b"\r", b"\n") if b"\r" in data and b"\n" not in data else file
+    with file.open("rb") as start:
+        beginning = start.read(1 << 20)
+        if b"\r" not in beginning or b"\n" in beginning:
+            return file
+        return (beginning + start.read()).replace(b"\r", b"\n")
+
+
+def _numbers_its_columns(names: list[str]) -> bool:
+    """A header 0, 1, 2, 3, ... of a table whose columns have no names, rather than a row; shorter ones may be either."""
+    return len(names) >= 4 and names == [str(j) for j in range(len(names))]
+
+
+def _tidied(column: pl.Series, separator: str) -> pl.Series:
+    """Text without the blanks around it; numbers, if these or decimal commas were all that kept it from being numbers."""
+    import polars as pl
+
+    bare = column.str.strip_chars()
+    bare = bare.set(bare.is_in(NULLS), None)
+    comma = separator == ";" and bool(bare.str.contains(r"^-?\d+(,\d+)?$").all())
+    if bare.equals(column) and not comma:
+        return column
+    numbers = bare.str.replace(",", ".") if comma else bare
+    for kind in (pl.Int64, pl.Float64):
+        read = numbers.cast(kind, strict=False)
+        if read.null_count() == bare.null_count():
+            return read
+    return bare
+
+
+def _read_parquet(file: Path) -> Table:
+    import polars as pl
+
+    try:
+        return Table(file.stem, _checked(file, pl.read_parquet(file)))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{file} can't be read as parquet: {_first_line(error)}.") from None
+
+
+def _read_npz(file: Path) -> Table:
+    arrays = read_npz(file)
+    bits = arrays.pop("num_vars", None)
+    if bits is not None:
+        if bits.ndim or bits.dtype.kind not in "iu" or bits < 1:
+            raise DataError(f"{file}: num_vars is not a whole number of 1 or more.")
+        arrays = {name: _unpacked(file, name, packed, int(bits)) for name, packed in arrays.items()}
+    if "train" in arrays:
+        found = [arrays.get(split) for split in ("train", "valid", "test")]
+    elif "X" in arrays or len(arrays) == 1:
+        found = [arrays["X"] if "X" in arrays else next(iter(arrays.values())), None, None]
+    else:
+        raise DataError(f"{file} holds {', '.join(arrays) or 'nothing'}; call the table X, or its splits train, valid and test.")
+    for rows in found:
+        if rows is not None and (rows.ndim != 2 or rows.size == 0):
+            raise ShapeError(f"{file} holds an array of shape {rows.shape}; a table has two dimensions, with rows in it.")
+    return Table(file.stem, *found)
+
+
+def _unpacked(file: Path, name: str, packed: NDArray[Any], n_variables: int) -> NDArray[Any]:
+    if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != (n_variables + 7) // 8:
+        raise ShapeError(f"{file}: {name} doesn't hold rows of {n_variables} bits, packed eight to a byte, as num_vars says.")
+    return np.unpackbits(packed, axis=1, count=n_variables)
+
+
+def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    if frame.height == 0 or frame.width == 0:
+        raise ShapeError(f"{file} has {frame.height} rows and {frame.width} columns; a table has at least one of each.")
+    return frame
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,116 @@
+"""Tables from values: new ones, and the user's own with its gaps filled.
+
+What is known stays as it was given, to the last digit of a number that a float could not hold, and a column keeps its type: a
+whole number stands where whole numbers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from flatpc._extras import need
+from flatpc.tables.reading import RawColumn, RawTable
+
+Values = Sequence[Any]
+
+
+def new_table(names: Sequence[str], values: Sequence[Values], container: Any) -> Any:
+    """A table of a kind: `numpy`, `torch`, `pandas`, `polars` or another library that narwhals knows."""
+    if container in ("numpy", "torch"):
+        return _array(values, container)
+    import narwhals as nw
+
+    return nw.from_dict(
+        {name: _storable(column) for name, column in zip(names, values, strict=True)}, backend=container
+    ).to_native()
+
+
+def _storable(values: Values) -> Values:
+    """Floats in place of whole numbers that 64 bits don't hold."""
+    wide = any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values)
+    return [float(value) for value in values] if wide else values
+
+
+def fill_in(table: RawTable, values: Mapping[int, Values]) -> Any:
+    """The table with `values`, lists by position of the column, where it has none of its own."""
+    if table.native is None:
+        known = [_known(column) for column in table.columns]
+        for j, new in values.items():
+            for i in _gaps(table.columns[j]):
+                known[j][i] = new[i]
+        return _array(known, table.container)
+    gaps = {j: _gaps(table.columns[j]) for j in values}
+    if table.container == "pandas":
+        frame = table.native.copy()
+        for j, rows in gaps.items():
+            if rows:
+                frame.isetitem(j, _pandas(table.native.iloc[:, j], rows, values[j]))
+        return frame
+    import narwhals as nw
+
+    frame = nw.from_native(table.native, eager_only=True)
+    columns = list(frame.iter_columns())
+    for j, rows in gaps.items():
+        if rows:
+            given = columns[j].to_list()
+            read = _like(given)
+            for i in rows:
+                given[i] = read(values[j][i])
+            # A column without any value may have any type, and Decimals bring their own number of digits.
+            fits = columns[j].dtype != nw.Boolean or all(isinstance(values[j][i], bool) for i in rows)
+            if not fits:
+                given = [value if value is None else float(value) for value in given]
+            own = fits and len(rows) < len(given) and not columns[j].dtype.is_decimal()
+            dtype = columns[j].dtype if own else None
+            columns[j] = nw.new_series(columns[j].name, given, dtype=dtype, backend=frame.implementation)
+    return frame.with_columns(*columns).to_native()
+
+
+def _like(given: Values) -> Callable[[Any], Any]:
+    """How to make a number one of a column's own: a Decimal with as many digits after the point, if it has Decimals."""
+    decimals = [value for value in given if isinstance(value, Decimal)]
+    if not decimals:
+        return lambda value: value
+    digits = max(0, *(-int(value.as_tuple().exponent) for value in decimals))
+    return lambda value: Decimal(f"{value:.{digits}f}")
+
+
+def _gaps(column: RawColumn) -> list[int]:
+    return [int(i) for i in np.flatnonzero(column.missing)]
+
+
+def _pandas(given: Any, rows: list[int], values: Values) -> Any:
+    """The column with its gaps filled; as objects, if its type can't hold what fills them."""
+    filled = given.astype(object)
+    filled.iloc[rows] = [values[i] for i in rows]
+    try:
+        again = filled.astype(given.dtype)
+    except (TypeError, ValueError):
+        return filled
+    return filled if again.isna().any() else again
+
+
+def _known(column: RawColumn) -> list[Any]:
+    if column.dtype == "text":
+        return list(column.values)
+    read: Any = {"boolean": bool, "integer": int}.get(column.dtype, float)
+    return [None if gone else read(value) for value, gone in zip(column.values, column.missing, strict=True)]
+
+
+def _array(values: Sequence[Values], container: str) -> Any:
+    if any(isinstance(value, str) for column in values for value in column):
+        out = np.empty((len(values[0]), len(values)), dtype=object)
+        for j, column in enumerate(values):
+            out[:, j] = column
+        return out
+    rows = np.array(values, dtype=np.float64).T.copy()
+    if container == "numpy":
+        return rows
+    need("torch", "torch", "A model that was learnt from tensors, and answers with them,")
+    import torch
+
+    return torch.from_numpy(rows)
