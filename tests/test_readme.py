@@ -42,6 +42,34 @@ def test_links_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def resolves(dotted: str) -> bool:
+    """Whether a name such as `flatpc.queries.log_prob` means something."""
+    from importlib import import_module
+
+    import flatpc
+
+    thing, path = flatpc, "flatpc"
+    for part in dotted.split(".")[1:]:
+        path = f"{path}.{part}"
+        if not hasattr(thing, part) and part in getattr(thing, "__annotations__", {}):
+            return True  # a field without a default
+        try:
+            thing = getattr(thing, part) if hasattr(thing, part) else import_module(path)
+        except ImportError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CONTRIBUTING.md", PROJECT / "SECURITY.md"], ids=lambda page: page.name)
+def test_names_and_files_that_pages_mention_exist(page: Path) -> None:
+    text = page.read_text()
+    names = set(re.findall(r"(?<![\w./-])(?:flatpc|fp)(?:\.[A-Za-z_]\w*)+", text))
+    assert [name for name in sorted(names) if not resolves(name)] == []
+    files = set(re.findall(r"`((?:\w+/)+\w+\.py)", text))
+    places = (PROJECT, PROJECT / "src" / "flatpc", PROJECT / "docs")
+    assert [file for file in sorted(files) if not any((place / file).exists() for place in places)] == []
+
+
 def test_the_demo_writes_its_page(tmp_path: Path) -> None:
     """As `make demo` starts it, with tiny models; `tests/pages` looks at the page in a browser."""
     said = run([str(PROJECT / "examples" / "demo.py"), "--quick"], tmp_path)

@@ -4,8 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flatpc import adapters as adapters
     from flatpc import curvature as curvature
     from flatpc import datasets as datasets
+    from flatpc import errors as errors
     from flatpc import families as families
     from flatpc import learning as learning
     from flatpc import queries as queries
@@ -41,7 +43,10 @@ __version__ = "0.2.0.dev0"
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
 _HOMES = {
-    "flatpc": ("curvature", "datasets", "families", "learning", "queries", "search", "structures", "tables", "testing"),
+    "flatpc": (
+        "adapters", "curvature", "datasets", "errors", "families", "learning", "queries", "search", "structures", "tables",
+        "testing",
+    ),
     "flatpc.circuit.circuit": ("Circuit",),
     "flatpc.circuit.files": ("load",),
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),

@@ -1,5 +1,11 @@
 """Every mistake a user can make, by name. Each is a `FlatpcError`, which is a `ValueError`."""
 
+__all__ = [
+    "DataError", "DecomposabilityError", "FamilyError", "FileFormatError", "FlatpcError", "MissingPackageError",
+    "MissingValueError", "OptionError", "ParameterError", "ShapeError", "SmoothnessError", "StructureError",
+    "SupportError", "TiedParametersError", "TooLargeError", "WriteError",
+]  # fmt: skip
+
 
 class FlatpcError(ValueError):
     """Base class of every error flatpc raises on purpose."""

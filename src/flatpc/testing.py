@@ -29,10 +29,12 @@ from flatpc.families.base import Family, Parameters
 from flatpc.learning.fitting import fit
 from flatpc.queries.likelihood import log_prob
 
+__all__ = ["LEVEL", "FamilySuite"]
+
 Array = NDArray[np.float64]
 
 LEVEL = 1e-4
-"""Of tests of random samples: so often a family that is right fails with a new seed. The seed is fixed."""
+"""The significance level of tests of random samples: how often a correct family fails with a new seed. The seed is fixed."""
 
 
 class FamilySuite:

@@ -123,6 +123,7 @@ class Mixture:
 
 
 Node = Input | Product | Sum | Mixture
+"""Any of the four kinds of node, for type hints."""
 
 
 def children_of(node: Node) -> tuple[int, ...]:

@@ -113,3 +113,4 @@ MANIFOLDS: dict[str, Callable[[int, Rng], Array]] = {
     "interlocked_circles": _circles(1.0),
     "twisted_eight": _circles(2.0),
 }
+"""Name -> function that draws rows of it; see `manifold`."""

@@ -1,0 +1,114 @@
+"""Write `docs/api.md`, the reference, from what flatpc and its public rooms export: `python docs/write_api.py`.
+
+The public rooms are the modules among `flatpc.__all__`. What flatpc exports beside them is listed under its short name, in the
+section of its room if one of them exports it too.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import flatpc
+
+PAGE = Path(__file__).parent / "api.md"
+TITLES = {
+    "families": "Families of inputs",
+    "structures": "Structures",
+    "queries": "Queries",
+    "curvature": "Curvature",
+    "learning": "Learning",
+    "search": "Search",
+    "tables": "Tables",
+    "datasets": "Data sets",
+    "adapters": "Other libraries",
+    "testing": "Testing a family",
+    "errors": "Errors",
+}
+INTRODUCTION = """# Reference
+
+What `import flatpc as fp` gives. Names are sorted by what they are about; what has a short name (`fp.fit`) is listed under it.
+"""
+
+
+def rooms() -> dict[str, ModuleType]:
+    """The public rooms, in the order of the page."""
+    found = {name: getattr(flatpc, name) for name in flatpc.__all__}
+    modules = {name: value for name, value in found.items() if inspect.ismodule(value)}
+    assert set(modules) == set(TITLES), f"give a title to {sorted(set(modules) ^ set(TITLES))}"
+    return {name: modules[name] for name in TITLES}
+
+
+def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Title, first paragraph, and the names as one writes them with the things that they mean."""
+    short = {name: getattr(flatpc, name) for name in flatpc.__all__ if name not in TITLES}
+    placed: dict[str, dict[str, Any]] = {}
+    for room, module in rooms().items():
+        things = {name: getattr(module, name) for name in module.__all__}
+        is_short = {name: name in short and short[name] is thing for name, thing in things.items()}
+        placed[room] = {f"flatpc.{name}" if is_short[name] else f"flatpc.{room}.{name}": thing for name, thing in things.items()}
+    in_rooms = {name for names in placed.values() for name in names}
+    rest = {f"flatpc.{name}": thing for name, thing in short.items() if f"flatpc.{name}" not in in_rooms}
+    yield "Models", "", rest
+    for room, module in rooms().items():
+        yield TITLES[room], first_paragraph(module), placed[room]
+
+
+def public() -> dict[str, Any]:
+    """Every public name, once, with what it means."""
+    return {name: thing for _, _, names in sections() for name, thing in names.items()}
+
+
+def first_paragraph(module: ModuleType) -> str:
+    """Of the module's docstring."""
+    return inspect.cleandoc(module.__doc__ or "").split("\n\n")[0]
+
+
+def directive(name: str, thing: Any) -> str:
+    """How Sphinx is told to document it."""
+    if inspect.isclass(thing) and issubclass(thing, Exception):
+        return f".. autoexception:: {name}"
+    if inspect.isclass(thing):
+        # scikit-learn adds methods to its estimators, which its own pages describe.
+        added = [member for member, value in vars(thing).items() if type(value).__module__.startswith("sklearn.")]
+        left_out = f"\n   :exclude-members: {', '.join(added)}" if added else ""
+        return f".. autoclass:: {name}\n   :members:{left_out}"
+    if inspect.isfunction(thing):
+        return f".. autofunction:: {name}"
+    text = "\n".join(f"   {line}".rstrip() for line in text_below(name).splitlines())
+    return f".. py:data:: {name}\n\n{text}"
+
+
+def text_below(name: str) -> str:
+    """The text below the assignment of a constant, in the module that its room imports it from."""
+    room, short = name.rsplit(".", 1)
+    for node in ast.walk(ast.parse(inspect.getsource(import_module(room)))):
+        if isinstance(node, ast.ImportFrom) and node.module and short in {alias.asname or alias.name for alias in node.names}:
+            return text_below(f"{node.module}.{short}")
+    body = ast.parse(inspect.getsource(import_module(room))).body
+    for node, below in pairwise(body):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if [target.id for target in targets if isinstance(target, ast.Name)] == [short]:
+            assert isinstance(below, ast.Expr), f"write what {name} is, below it"
+            assert isinstance(below.value, ast.Constant), f"write what {name} is, below it"
+            return inspect.cleandoc(str(below.value.value))
+    raise LookupError(f"{room} doesn't define {short}")
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    parts = [INTRODUCTION]
+    for title, paragraph, names in sections():
+        listed = "\n\n".join(
+            directive(name, thing) for name, thing in sorted(names.items(), key=lambda item: item[0].rsplit(".")[-1].lower())
+        )
+        parts.append("\n".join([f"## {title}", "", *([paragraph, ""] if paragraph else []), "```{eval-rst}", listed, "```", ""]))
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
