@@ -27,6 +27,10 @@ class SupportError(DataError):
     """A value outside the support of its column's family."""
 
 
+class ColumnTypeError(DataError, TypeError):
+    """A table or a column that holds neither numbers nor text, or text where only numbers will do."""
+
+
 class TooLargeError(DataError):
     """More variables or values than a structure has memory for."""
 

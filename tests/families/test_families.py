@@ -339,7 +339,7 @@ def test_values_outside_the_support_are_named(family, bad, allowed):
 
 @each(ALL)
 def test_values_of_the_support_and_missing_ones_pass(family, parameters, reference):
-    family.check(np.append(values_of(family), np.nan), "Column 0")
+    family.check(np.append(values_of(family), np.nan), "Column 'x0'")
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_rows_that_do_not_fit(circuit, data):
     X, V = data
     with pytest.raises(ShapeError, match=r"Validation rows: .* 5 columns"):
         fit(circuit, X, valid=V[:, :5])
-    with pytest.raises(SupportError, match="Validation rows: Column 0"):
+    with pytest.raises(SupportError, match="Validation rows: Column 'x0'"):
         fit(circuit, X, valid=V + 1)
     with pytest.raises(MissingValueError):
         fit(circuit, np.where(X == 1, np.nan, X))

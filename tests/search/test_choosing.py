@@ -241,7 +241,7 @@ def test_batches_grow():
         ({"structure": "forest"}, OptionError, "structure='forest'"),
         ({"seed": -1}, OptionError, "seed=-1"),
         ({"sharpness": 0.1}, OptionError, "0.1"),
-        ({"family": fp.Categorical(2), "valid": [[2.0] * 8]}, SupportError, "Column 0"),
+        ({"family": fp.Categorical(2), "valid": [[2.0] * 8]}, SupportError, "Column 'x0'"),
     ],
 )
 def test_bad_options_are_named(options, error, match):

@@ -108,10 +108,10 @@ def test_missing_values_are_counted_pair_by_pair():
     [
         ([[0, 1]], {"smoothing": -0.5}, OptionError, "smoothing"),
         ([[0, 1]], {"prior": "flat"}, OptionError, "prior='flat'"),
-        ([[0, 2]], {"family": "bernoulli"}, SupportError, "Column 1 has the value 2"),
+        ([[0, 2]], {"family": "bernoulli"}, SupportError, "Column 'x1' has the value 2"),
         ([[0.2, 1.0]], {}, SupportError, "0.2"),
         ([[0.2, 1.0]], {"family": "gaussian"}, OptionError, "Variable 0"),
-        ([[np.nan, 1.0]], {}, MissingValueError, "Column 0"),
+        ([[np.nan, 1.0]], {}, MissingValueError, "Column 'x0'"),
     ],
 )
 def test_bad_input_is_named(X, options, error, match):

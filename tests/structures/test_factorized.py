@@ -60,7 +60,7 @@ def test_one_column_needs_no_product():
 @pytest.mark.parametrize(
     ("X", "options", "error", "match"),
     [
-        ([[0, 2]], {}, SupportError, "Column 1 has the value 2"),
+        ([[0, 2]], {}, SupportError, "Column 'x1' has the value 2"),
         ([[0.5]], {"family": "categorical"}, SupportError, "0.5"),
         ([[-1.0]], {"family": "categorical"}, SupportError, "-1"),
         ([[0, 1]], {"smoothing": -1.0}, OptionError, "smoothing"),
@@ -68,7 +68,7 @@ def test_one_column_needs_no_product():
         ([[0, 1]], {"family": ["bernoulli"]}, OptionError, "2 variables but 1"),
         ([[0, 1]], {"family": "normal"}, OptionError, "normal"),
         ([0, 1], {}, ShapeError, "two dimensions"),
-        ([[0, np.nan], [1, np.nan]], {}, MissingValueError, "Column 1 has only missing"),
+        ([[0, np.nan], [1, np.nan]], {}, MissingValueError, "Column 'x1' has only missing"),
     ],
 )
 def test_bad_input_is_named(X, options, error, match):

@@ -184,7 +184,7 @@ def test_1556_variables_and_100_latents_build_in_seconds(kind):
         ([[0, 1]], {"n_trees": 0}, OptionError, "n_trees=0"),
         ([[0, 1]], {"smoothing": -1}, OptionError, "smoothing=-1"),
         ([[0, 1]], {"seed": -1}, OptionError, "seed=-1"),
-        ([[0, 3]], {}, SupportError, "Column 1 has the value 3"),
+        ([[0, 3]], {}, SupportError, "Column 'x1' has the value 3"),
         ([[0, 1e9]], {"family": "categorical"}, DataError, "merge rare values"),
     ],
 )

@@ -42,7 +42,7 @@ def test_tables_that_would_not_fit_are_refused_with_their_size():
     X = np.random.default_rng(0).integers(0, 10_000, (50, 3)).astype(float)
     with pytest.raises(TooLargeError, match=r"would have .* probabilities.* Merge rare values"):
         fp.structures.chow_liu(X, family=fp.Categorical(10_000))
-    with pytest.raises(DataError, match="Column 1 has 1,000,000,001 values"):
+    with pytest.raises(DataError, match="Column 'x1' has 1,000,000,001 values"):
         fp.structures.chow_liu([[0, 1e9]])
 
 

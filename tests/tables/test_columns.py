@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import sparse
 
-from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
+from flatpc.errors import ColumnTypeError, DataError, MissingValueError, OptionError, ShapeError, SupportError
 from flatpc.tables import Columns, kinds
 from flatpc.tables.columns import UnseenCategoryError
-from flatpc.tables.reading import ColumnTypeError, RawTable, read_raw
+from flatpc.tables.reading import RawTable, read_raw
 
 TABLE = {
     "smoker": [True, False, True, None],

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, instance
-from flatpc.errors import MissingValueError, ShapeError
-from flatpc.tables.matrix import read_matrix
+from flatpc.errors import ShapeError
+from flatpc.tables.reading import read_matrix, refuse_missing
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -28,12 +28,8 @@ def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:
             f"The rows have {rows.shape[1]} columns, but the circuit is over {circuit.n_variables} variables; "
             f"give one column for each variable, in order."
         )
-    absent = np.isnan(rows)
-    if missing == "raise" and absent.any():
-        row, column = (int(i) for i in np.argwhere(absent)[0])
-        raise MissingValueError(
-            f"{names[column]} is NaN in row {row}. Pass missing='marginalize' to integrate missing values out, or fill them in."
-        )
+    if missing == "raise":
+        refuse_missing(np.isnan(rows), names)
     for v, kinds in enumerate(circuit.families_of_variables):
         x = rows[:, v]
         if len(kinds) > 1:  # what one of them allows is possible

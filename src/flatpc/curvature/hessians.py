@@ -33,7 +33,7 @@ from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES, get_engine
 from flatpc.errors import DataError, OptionError
-from flatpc.tables.matrix import from_torch, is_torch
+from flatpc.tables.reading import from_torch, is_torch
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -180,7 +180,7 @@ def _one_row(x: Any) -> Any:
     """A row as a table of one."""
     if isinstance(x, list | tuple):
         return [x]
-    if is_torch(x) and hasattr(x, "detach"):
+    if is_torch(x):
         return from_torch(x)[None]
     if isinstance(x, np.ndarray):
         return x[None]

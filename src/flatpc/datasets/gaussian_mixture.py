@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from flatpc._options import MOST, seed_number, whole_number
 from flatpc.datasets.splits import Splits
 from flatpc.errors import ShapeError
-from flatpc.tables.matrix import read_matrix
+from flatpc.tables.reading import read_matrix
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import DataError
-from flatpc.tables.matrix import is_torch
+from flatpc.tables.reading import is_torch
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -13,7 +13,7 @@ from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import ENGINES, Flows, check_dtype, get_engine
 from flatpc.errors import ShapeError
 from flatpc.queries.answers import Array, give_back, refuse_impossible
-from flatpc.tables.matrix import is_torch
+from flatpc.tables.reading import is_torch
 
 Mask = NDArray[np.bool_]
 

@@ -17,7 +17,7 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine.contract import get_engine
 from flatpc.queries.answers import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
-from flatpc.tables.matrix import is_torch
+from flatpc.tables.reading import is_torch
 
 # A tree holds two indices for each node it is about to visit, and no node is visited twice.
 _BYTES_PER_VISIT = 16

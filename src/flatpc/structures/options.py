@@ -17,7 +17,7 @@ from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
 from flatpc.families.indicator import Indicator
 from flatpc.families.registry import family as family_by_name
-from flatpc.tables.matrix import read_matrix
+from flatpc.tables.reading import read_matrix
 
 Array = NDArray[np.float64]
 FamilyLike = str | Family | Sequence[str | Family]

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, shown
 from flatpc._printable import printable
-from flatpc.errors import DataError, MissingValueError, OptionError, ShapeError, SupportError
+from flatpc.errors import DataError, OptionError, ShapeError, SupportError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.poisson import Poisson
 from flatpc.tables.filling import fill_in, new_table
-from flatpc.tables.reading import DType, RawColumn, RawTable, read_raw
+from flatpc.tables.reading import DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
 from flatpc.tables.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 
 if TYPE_CHECKING:
@@ -98,10 +98,7 @@ class Column:
 
     def _numbers(self, raw: RawColumn) -> Array:
         out = np.array(raw.values, dtype=np.float64)
-        infinite = np.isinf(out)
-        if infinite.any():
-            row = int(np.flatnonzero(infinite)[0])
-            raise DataError(f"{raw.label} is {out[row]} in row {row}; replace infinities by numbers, or by NaN if unknown.")
+        refuse_infinite(out[:, None], [raw.label])
         if self.kind == "count":
             Poisson().check(out, raw.label)
         return out
@@ -188,13 +185,8 @@ class Columns:
                 out[:, j] = np.nan
                 continue
             raw.check()
-            absent = raw.missing
-            if missing == "raise" and absent.any():
-                row = int(np.flatnonzero(absent)[0])
-                raise MissingValueError(
-                    f"{raw.label} is missing (NaN) in row {row}. Pass missing='marginalize' to integrate missing values out, "
-                    f"or fill them in."
-                )
+            if missing == "raise":
+                refuse_missing(raw.missing[:, None], [raw.label])
             out[:, j] = column.encode(raw, unseen)
         return out
 
@@ -236,9 +228,8 @@ def kinds(X: Any, overrides: Overrides = None) -> dict[str, Kind]:
 def _learn(raw: RawColumn, said: Kind | None) -> Column:
     raw.check()
     known = raw.values[~raw.missing]
-    if raw.dtype != "text" and np.isinf(known).any():
-        row = int(np.flatnonzero(np.isinf(raw.values))[0])
-        raise DataError(f"{raw.label} is {raw.values[row]} in row {row}; replace infinities by numbers, or by NaN if unknown.")
+    if raw.dtype != "text":
+        refuse_infinite(raw.values[:, None], [raw.label])
     kind, why = (said, "said so") if said is not None and len(known) else recognize(raw)
     if kind in ("count", "continuous"):
         if raw.dtype == "text":

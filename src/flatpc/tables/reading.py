@@ -1,33 +1,30 @@
-"""Any table, column by column: NumPy, torch, pandas, polars or nested lists become columns of numbers or of text.
+"""The one reader of tables: NumPy, torch, pandas, polars or nested lists become columns of numbers or of text, or a matrix.
 
-What is missing (None, NaN, null, masked) is NaN among numbers and None among text.
+What is missing (None, NaN, null, masked) is NaN among numbers and None among text. Columns without names are called x0, x1, ...
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import shown
-from flatpc.errors import DataError, ShapeError
-from flatpc.tables.matrix import from_torch, is_torch
+from flatpc.errors import ColumnTypeError, DataError, MissingValueError, ShapeError
 
-_NUMBERS = (int, float, Decimal, np.number, np.bool_)
+Array = NDArray[np.float64]
+_NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
 LARGEST_WHOLE = 1 << 53
 """Whole numbers up to here are exact in float64."""
 
 DType = Literal["boolean", "integer", "float", "text"]
-
-
-class ColumnTypeError(DataError, TypeError):
-    """A column that holds neither numbers nor text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class RawColumn:
     @property
     def label(self) -> str:
         """How messages call it."""
-        return f"Column {self.name!r}"
+        return _label(self.name)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -57,6 +54,17 @@ class RawColumn:
         if self.dtype == "text":
             return np.array([value is None for value in self.values], dtype=bool)
         return np.asarray(np.isnan(self.values))
+
+    def numbers(self) -> Array:
+        """The values, if they are numbers."""
+        self.check()
+        if self.dtype == "text":
+            row = int(np.flatnonzero(~self.missing)[0])
+            raise ColumnTypeError(
+                f"{self.label} holds {shown(self.values[row])} in row {row}, which is not a number; "
+                f"encode it as 0, 1, 2, ... or drop the column."
+            )
+        return self.values
 
 
 @dataclass(frozen=True)
@@ -78,16 +86,125 @@ class RawTable:
 
 
 def read_raw(X: Any) -> RawTable:
-    """The columns of X; columns of an array are called x0, x1, ..."""
-    if is_torch(X) and hasattr(X, "detach"):
-        return _from_array(from_torch(X), "torch")
+    """The columns of X.
+
+    Parameters
+    ----------
+    X
+        A NumPy array, a torch tensor, nested lists, or a frame of pandas, polars or another library that narwhals knows.
+
+    Returns
+    -------
+    RawTable
+        A column that can't be a variable (dates, objects) is in it too, and says so when it is used.
+
+    Raises
+    ------
+    ShapeError
+        X has not two dimensions, or no rows, or no columns.
+    ColumnTypeError
+        X is no table, or holds neither numbers nor text.
+    """
+    array, container = _as_array(X)
+    if array is None:
+        return _from_frame(X)
+    _check_shape(array)
+    names = _unnamed(array.shape[1])
+    if array.dtype.kind in "OUS":
+        table = np.ma.getdata(array).astype(object)
+        table[np.ma.getmaskarray(array)] = None
+        return RawTable(tuple(_from_objects(name, table[:, j]) for j, name in enumerate(names)), container)
+    dtype: DType = "boolean" if array.dtype.kind == "b" else "integer" if array.dtype.kind in "iu" else "float"
+    rows = _floats(array, "F")
+    return RawTable(tuple(RawColumn(name, dtype, rows[:, j]) for j, name in enumerate(names)), container)
+
+
+def read_matrix(X: Any) -> tuple[Array, list[str]]:
+    """The table X as a matrix, all of whose columns are numbers.
+
+    Parameters
+    ----------
+    X
+        As for `read_raw`.
+
+    Returns
+    -------
+    rows
+        `[N, D]` float64, contiguous, NaN where a value is missing. It is X itself where nothing had to be done.
+    labels
+        How messages call the columns.
+
+    Raises
+    ------
+    DataError
+        As `read_raw` does, and for a column of text, and for infinities.
+    """
+    array, _ = _as_array(X)
+    if array is None or array.dtype.kind in "OUS":
+        table = read_raw(X)
+        rows = np.ascontiguousarray(np.stack([column.numbers() for column in table.columns], axis=1))
+        labels = [column.label for column in table.columns]
+    else:
+        _check_shape(array)
+        rows = _floats(array, "C")
+        labels = [_label(name) for name in _unnamed(rows.shape[1])]
+    refuse_infinite(rows, labels)
+    return rows, labels
+
+
+def refuse_infinite(rows: Array, labels: Sequence[str]) -> None:
+    """Raise for the first infinity among the rows."""
+    infinite = np.isinf(rows)
+    if infinite.any():
+        row, column = (int(i) for i in np.argwhere(infinite)[0])
+        raise DataError(
+            f"{labels[column]} is {rows[row, column]} in row {row}; "
+            f"replace infinities by numbers, or by NaN if the value is unknown."
+        )
+
+
+def refuse_missing(absent: NDArray[np.bool_], labels: Sequence[str]) -> None:
+    """Raise for the first row and column of which a value is missing."""
+    if absent.any():
+        row, column = (int(i) for i in np.argwhere(absent)[0])
+        raise MissingValueError(
+            f"{labels[column]} is missing (NaN) in row {row}. Pass missing='marginalize' to integrate missing values out, "
+            f"or fill them in."
+        )
+
+
+def is_torch(X: Any) -> bool:
+    """Whether X is a torch tensor, without importing torch."""
+    return type(X).__module__.split(".")[0] == "torch" and hasattr(X, "detach")
+
+
+def from_torch(X: Any) -> NDArray[Any]:
+    """A tensor of any kind as an array; one that holds no values, or none that float64 has, is refused."""
+    try:
+        X = X.detach()
+        X = X.dequantize() if X.is_quantized else X
+        X = X.cpu().to_dense().resolve_conj().resolve_neg()
+        # NumPy has no bfloat16.
+        return np.asarray((X.double() if X.is_floating_point() else X).numpy())
+    except (RuntimeError, TypeError, NotImplementedError):
+        what = "nested" if X.is_nested else X.device.type
+        raise DataError(f"Can't read a table from a {what} tensor of {X.dtype}; give a dense one that holds numbers.") from None
+
+
+# ---- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _as_array(X: Any) -> tuple[NDArray[Any] | None, str]:
+    """X as an array and what it came in, unless it is a frame."""
+    if is_torch(X):
+        return from_torch(X), "torch"
     if isinstance(X, np.ndarray):
-        return _from_array(X, "numpy")
+        return X, "numpy"
     if isinstance(X, list | tuple):
-        return _from_array(_from_lists(X), "numpy")
+        return _from_lists(X), "numpy"
     if type(X).__module__.startswith("scipy.sparse"):
         raise ColumnTypeError("The table is a sparse matrix, and circuits take dense ones; write X.toarray().")
-    return _from_frame(X)
+    return None, ""
 
 
 def _from_lists(X: Any) -> NDArray[Any]:
@@ -95,34 +212,42 @@ def _from_lists(X: Any) -> NDArray[Any]:
         array = np.asarray(X)
         # NumPy would turn numbers beside text into text.
         return np.array(X, dtype=object) if array.dtype.kind in "US" else array
-    except ValueError:
+    except (ValueError, TypeError, RuntimeError):  # the last two from objects that can't be turned into arrays
         raise ShapeError("The rows are lists of different lengths; give each one value per column.") from None
 
 
-def _from_array(X: NDArray[Any], container: str) -> RawTable:
+def _unnamed(n: int) -> list[str]:
+    return [f"x{j}" for j in range(n)]
+
+
+def _label(name: str) -> str:
+    return f"Column {name!r}"
+
+
+def _check_shape(X: NDArray[Any]) -> None:
     if X.ndim != 2:
-        hint = "; for one column write X[:, None], for one row X[None]. Reshape your data" if X.ndim == 1 else ""
+        hint = "; for one row write X[None], for one column X[:, None]. Reshape your data" if X.ndim == 1 else ""
         raise ShapeError(f"Rows must be a table of two dimensions, but the shape is {X.shape}{hint}.")
     _check_size(*X.shape)
+
+
+def _floats(X: NDArray[Any], order: Literal["C", "F"]) -> Array:
+    """An array of numbers as float64, masked entries as NaN."""
     if X.dtype.kind == "c":
         raise ColumnTypeError("Complex data not supported: give the real and imaginary parts columns of their own.")
-    names = [f"x{j}" for j in range(X.shape[1])]
-    if X.dtype.kind in "OUS":
-        table = np.ma.getdata(X).astype(object)
-        table[np.ma.getmaskarray(X)] = None
-        return RawTable(tuple(_from_objects(name, table[:, j]) for j, name in enumerate(names)), container)
     if X.dtype.kind not in "biuf":
         raise ColumnTypeError(f"The table holds {X.dtype}; give numbers or text.")
-    dtype: DType = "boolean" if X.dtype.kind == "b" else "integer" if X.dtype.kind in "iu" else "float"
-    if dtype == "integer":
-        for name, column in zip(names, np.ma.getdata(X).T, strict=True):
+    given = np.ma.getdata(X)
+    if X.dtype.kind in "iu" and X.dtype.itemsize == 8 and not -LARGEST_WHOLE <= given.min() <= given.max() <= LARGEST_WHOLE:
+        for name, column in zip(_unnamed(X.shape[1]), given.T, strict=True):
             problem = _beyond_floats(name, column)
             if problem:
                 raise ColumnTypeError(problem)
-    rows = np.asfortranarray(np.ma.getdata(X), dtype=np.float64)
-    if isinstance(X, np.ma.MaskedArray):
-        rows = np.where(np.ma.getmaskarray(X), np.nan, rows)
-    return RawTable(tuple(RawColumn(name, dtype, rows[:, j]) for j, name in enumerate(names)), container)
+    rows = np.asarray(given, dtype=np.float64, order=order)
+    return np.where(np.ma.getmaskarray(X), np.nan, rows) if isinstance(X, np.ma.MaskedArray) else rows
+
+
+# ---- frames -----------------------------------------------------------------------------------------------------------
 
 
 def _from_frame(X: Any) -> RawTable:
@@ -133,8 +258,8 @@ def _from_frame(X: Any) -> RawTable:
     except TypeError:
         if hasattr(X, "collect"):
             raise ColumnTypeError(f"A {type(X).__name__} has no rows yet; pass X.collect().") from None
-        if hasattr(X, "__array__"):
-            return _from_array(np.asarray(X), "numpy")
+        if hasattr(X, "__array__") and not isinstance(X, type):
+            return read_raw(np.asarray(X))
         raise ColumnTypeError(
             f"Can't read a table from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
         ) from None
@@ -144,45 +269,66 @@ def _from_frame(X: Any) -> RawTable:
     # Column by column and not by name: pandas columns may be called 0, 1, 2.
     for series in frame.iter_columns():
         name, kind = str(series.name), series.dtype
-        if kind.is_numeric():
-            dtype: DType = "integer" if kind.is_integer() else "float"
+        if kind.is_numeric() or kind == nw.Boolean:
+            dtype: DType = "boolean" if kind == nw.Boolean else "integer" if kind.is_integer() else "float"
             problem = _beyond_floats(name, series.drop_nulls()) if dtype == "integer" else ""
-            columns.append(RawColumn(name, dtype, np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64), problem))
+            columns.append(RawColumn(name, dtype, np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64), problem))
         elif kind.is_temporal():
-            problem = f"Column {name!r} holds dates or times ({kind}); turn them into numbers, such as days, or drop the column."
-            columns.append(RawColumn(name, "float", np.full(len(series), np.nan), problem))
-        elif kind == nw.Boolean:
-            columns.append(RawColumn(name, "boolean", _numbers(series.to_list())))
+            columns.append(_useless(name, len(series), f"holds dates or times ({kind}); turn them into numbers, such as days,"))
         else:
-            try:
-                columns.append(_from_objects(name, series.to_list()))
-            except ColumnTypeError as error:
-                columns.append(RawColumn(name, "float", np.full(len(series), np.nan), str(error)))
+            columns.append(_from_objects(name, series.to_list()))
     _check_size(len(frame), len(columns))
     return RawTable(tuple(columns), str(frame.implementation).rsplit(".", maxsplit=1)[-1].lower(), X)
+
+
+# ---- Python objects ---------------------------------------------------------------------------------------------------
+
+
+def _useless(name: str, n: int, what: str) -> RawColumn:
+    """A column that can't be a variable."""
+    return RawColumn(name, "float", np.full(n, np.nan), f"{_label(name)} {what} or drop the column.")
 
 
 def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
     """A column of Python objects: booleans, numbers or text throughout."""
     given = [None if _is_missing(value) else value for value in values]
     some = [value for value in given if value is not None]
-    if some and all(isinstance(value, bool | np.bool_) for value in some):
-        return RawColumn(name, "boolean", _numbers(given))
     if all(isinstance(value, _NUMBERS) for value in some):
-        whole = bool(some) and all(isinstance(value, int | np.integer) for value in some)
-        problem = _beyond_floats(name, some) if whole else ""
+        dtype: DType = "float"
+        if some and all(isinstance(value, bool | np.bool_) for value in some):
+            dtype = "boolean"
+        elif some and all(isinstance(value, int | np.integer) for value in some):
+            dtype = "integer"
+        problem = _beyond_floats(name, some) if dtype == "integer" else ""
         if problem:
-            raise ColumnTypeError(problem)
-        return RawColumn(name, "integer" if whole else "float", _numbers(given))
-    for value in some:
-        if not isinstance(value, str):
-            raise ColumnTypeError(
-                f"Column {name!r} holds {reprlib.repr(value)}, a {type(value).__name__}; each argument must be a string or a "
-                f"real number, and a column has only one of the two."
+            return RawColumn(name, "float", np.full(len(given), np.nan), problem)
+        return _from_numbers(name, dtype, given)
+    for row, value in enumerate(given):
+        if value is not None and not isinstance(value, str):
+            return _useless(
+                name,
+                len(given),
+                f"holds {reprlib.repr(value)}, a {type(value).__name__}, in row {row}; each argument must be a string or a real "
+                f"number, and a column has only one of the two. Change it,",
             )
     texts = np.empty(len(given), dtype=object)
     texts[:] = [value if value is None else str(value) for value in given]
     return RawColumn(name, "text", texts)
+
+
+def _from_numbers(name: str, dtype: DType, given: Sequence[Any]) -> RawColumn:
+    out = np.full(len(given), np.nan)
+    for row, value in enumerate(given):
+        if value is not None:
+            try:
+                out[row] = float(value)
+            except OverflowError:
+                return _useless(
+                    name,
+                    len(given),
+                    f"holds {shown(value)} in row {row}, which no float64 can hold; scale it, give its logarithm",
+                )
+    return RawColumn(name, dtype, out)
 
 
 def _beyond_floats(name: str, values: Any) -> str:
@@ -213,24 +359,11 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, _NUMBERS) and value != value)
 
 
-def _numbers(values: Iterable[Any]) -> NDArray[np.float64]:
-    return np.array([np.nan if _is_missing(value) else _float(value) for value in values], dtype=np.float64)
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise DataError(
-            f"The table holds {shown(value)}, which no float64 can hold; scale the column, or give its logarithm."
-        ) from None
-
-
 def _check_size(n_rows: int, n_columns: int) -> None:
-    if n_rows == 0:
-        raise ShapeError("There are no rows: 0 sample(s), while a minimum of 1 is required.")
     if n_columns == 0:
         raise ShapeError(f"There are no columns: 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.")
+    if n_rows == 0:
+        raise ShapeError("There are no rows: 0 sample(s), while a minimum of 1 is required.")
 
 
 def is_number(text: str) -> bool:
