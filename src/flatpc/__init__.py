@@ -28,12 +28,24 @@ if TYPE_CHECKING:
     from flatpc.estimator import CircuitDensity as CircuitDensity
     from flatpc.families.base import Family as Family
     from flatpc.families.bernoulli import Bernoulli as Bernoulli
+    from flatpc.families.beta import Beta as Beta
     from flatpc.families.binomial import Binomial as Binomial
     from flatpc.families.categorical import Categorical as Categorical
+    from flatpc.families.discretized import Discretized as Discretized
+    from flatpc.families.exponential import Exponential as Exponential
+    from flatpc.families.gamma import Gamma as Gamma
     from flatpc.families.gaussian import Gaussian as Gaussian
+    from flatpc.families.geometric import Geometric as Geometric
+    from flatpc.families.histogram import Histogram as Histogram
+    from flatpc.families.hurdle import Hurdle as Hurdle
     from flatpc.families.indicator import Indicator as Indicator
+    from flatpc.families.log_normal import LogNormal as LogNormal
+    from flatpc.families.logistic import Logistic as Logistic
+    from flatpc.families.negative_binomial import NegativeBinomial as NegativeBinomial
+    from flatpc.families.piecewise_linear import PiecewiseLinear as PiecewiseLinear
     from flatpc.families.poisson import Poisson as Poisson
     from flatpc.families.registry import family as family
+    from flatpc.families.student_t import StudentT as StudentT
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
     from flatpc.search.choosing import choose as choose
@@ -52,7 +64,11 @@ _HOMES = {
     "flatpc.circuit.nodes": ("Input", "Mixture", "Node", "Product", "Sum"),
     "flatpc.errors": ("FamilyError", "FlatpcError", "ParameterError"),
     "flatpc.estimator": ("CircuitDensity",),
-    "flatpc.families": ("Bernoulli", "Binomial", "Categorical", "Family", "Gaussian", "Indicator", "Poisson", "family"),
+    "flatpc.families": (
+        "Bernoulli", "Beta", "Binomial", "Categorical", "Discretized", "Exponential", "Family",
+        "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
+        "Logistic", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT", "family",
+    ),
     "flatpc.learning": ("Sharpness", "fit"),
     "flatpc.search.choosing": ("choose",),
 }  # fmt: skip

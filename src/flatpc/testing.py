@@ -50,6 +50,10 @@ class FamilySuite:
     """Values outside the support."""
     breaks: ClassVar[tuple[float, ...]] = ()
     """Values at which a density jumps or has a corner, between which integrals are taken."""
+    atoms: ClassVar[tuple[float, ...]] = ()
+    """Values with a probability of their own, of a family that is continuous elsewhere."""
+    values: ClassVar[Array | None] = None
+    """All values of a discrete family, if they aren't 0, 1, 2, ..."""
     seed: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-8
     """Of integrals."""
@@ -101,14 +105,15 @@ class FamilySuite:
         low, high = self.family.bounds
         high = min(high, until)
         if self.family.discrete:
-            values = np.arange(low, (min(high, low + 5000)) + 1)
+            values = np.arange(low, (min(high, low + 5000)) + 1) if self.values is None else self.values[self.values <= until]
             return float(integrand(values).sum())
+        at_atoms = float(integrand(np.array([atom for atom in self.atoms if atom <= until])).sum()) if self.atoms else 0.0
         drawn = self.family.sample(self._p, np.full(400, k), self._rng())
         inner = [x for x in np.unique(np.quantile(drawn, np.linspace(0, 1, 9))) if low < x < high]
         spread = float(drawn.max() - drawn.min())
         far = [x for x in (drawn.min() - spread, drawn.max() + spread, drawn.max() + 9 * spread) if low < x < high]
-        edges = sorted({low, *inner, *far, *(x for x in self.breaks if low < x < high), high})
-        return sum(
+        edges = sorted({low, *inner, *far, *(x for x in (*self.breaks, *self.atoms) if low < x < high), high})
+        return at_atoms + sum(
             float(integrate.quad(lambda x: float(integrand(np.array([x]))[0]), a, b, epsabs=1e-12, epsrel=1e-10, limit=400)[0])
             for a, b in pairwise(edges)
         )
@@ -144,8 +149,9 @@ class FamilySuite:
             found = self.family.quantile(self._p, q)
             for k in range(self._width):
                 reached = self.family.cdf(self._unit(k), found[:, k])[:, 0]
-                if self.family.discrete:
-                    before = self.family.cdf(self._unit(k), found[:, k] - 1)[:, 0]
+                if self.family.discrete or self.atoms:
+                    step = 1e-9 if self.atoms else 1.0 if self.values is None else float(self.values[1] - self.values[0])
+                    before = self.family.cdf(self._unit(k), found[:, k] - step)[:, 0]
                     assert (reached >= q - 1e-9).all()
                     assert (before <= q + 1e-9).all()
                 else:
@@ -171,7 +177,11 @@ class FamilySuite:
                 statistic = float(((seen - hoped) ** 2 / hoped).sum())
                 assert stats.chi2.sf(statistic, max(len(hoped) - 1, 1)) > LEVEL
             elif self.family.defines("cdf"):
-                assert stats.kstest(x, lambda t, k=k: self.family.cdf(self._unit(k), t)[:, 0]).pvalue > LEVEL
+                # At an atom the cdf jumps: any number between is as good as any other.
+                at_atom = np.isin(x, self.atoms)
+                jump = np.where(at_atom, np.exp(self.family.log_density(self._unit(k), x)[:, 0]), 0.0)
+                u = self.family.cdf(self._unit(k), x)[:, 0] - jump * np.random.default_rng(self.seed + 1).random(len(x))
+                assert stats.kstest(u, "uniform").pvalue > LEVEL
             else:
                 borders = np.quantile(x[:2000], np.linspace(0.1, 0.9, 9))
                 share = [self._expectation(k, lambda x, _: np.ones_like(x), until=float(b)) for b in borders]
@@ -196,7 +206,8 @@ class FamilySuite:
         mode = self.family.mode(self._p)
         assert not self.family.outside(mode).any()
         for k in range(self._width):
-            near = mode[k] + np.array([-1.0, 1.0] if self.family.discrete else [-1e-4, 1e-4])
+            step = 1e-4 if not self.family.discrete else 1.0 if self.values is None else float(self.values[1] - self.values[0])
+            near = mode[k] + np.array([-step, step])
             x = np.concatenate([self._sample(400), near])
             x = x[~self.family.outside(x) & (x >= self.family.bounds[0]) & (x <= self.family.bounds[1])]
             at_mode = self.family.log_density(self._unit(k), mode[k : k + 1])[0, 0]

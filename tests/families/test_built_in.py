@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 import flatpc as fp
 
@@ -57,3 +57,149 @@ class TestPoisson(fp.testing.FamilySuite):
 
     def maximum_likelihood(self, x):
         return {"rate": [x.mean()]}
+
+
+def by_search(family, x, start):
+    """The maximum of the likelihood by scipy, in the family's unconstrained parameters."""
+    free = family.unconstrain({name: np.atleast_1d(np.asarray(value, float)) for name, value in start.items()})
+    names = list(free)
+
+    def parameters(z):
+        return family.constrain({name: z[j : j + 1] for j, name in enumerate(names)})
+
+    def loss(z):
+        return -family.log_density(parameters(z), x).mean()
+
+    z = np.concatenate([free[name] for name in names])
+    for _ in range(3):
+        z = optimize.minimize(loss, z, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 20_000}).x
+    return parameters(z)
+
+
+class TestExponential(fp.testing.FamilySuite):
+    family = fp.Exponential()
+    parameters: ClassVar = {"mean": [0.2, 1.0, 30.0]}
+    wrong_values = (-1.0, np.inf)
+
+    def maximum_likelihood(self, x):
+        return {"mean": [stats.expon.fit(x, floc=0)[1]]}
+
+
+class TestGamma(fp.testing.FamilySuite):
+    family = fp.Gamma()
+    parameters: ClassVar = {"shape": [1.5, 4.0, 30.0], "mean": [0.5, 2.0, 10.0]}
+    wrong_values = (-1.0, 0.0, np.inf)
+
+    def maximum_likelihood(self, x):
+        shape, _, scale = stats.gamma.fit(x, floc=0)
+        return {"shape": [shape], "mean": [shape * scale]}
+
+
+class TestLogNormal(fp.testing.FamilySuite):
+    family = fp.LogNormal()
+    parameters: ClassVar = {"mean": [-1.0, 0.0, 2.0], "variance": [0.1, 0.5, 0.2]}
+    wrong_values = (-1.0, 0.0, np.inf)
+
+    def maximum_likelihood(self, x):
+        sigma, _, scale = stats.lognorm.fit(x, floc=0)
+        return {"mean": [np.log(scale)], "variance": [sigma**2]}
+
+
+class TestBeta(fp.testing.FamilySuite):
+    family = fp.Beta(-1.0, 3.0)
+    parameters: ClassVar = {"a": [1.5, 4.0, 3.0], "b": [2.0, 1.5, 9.0]}
+    wrong_values = (-1.0, 3.0, 4.0)
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"a": 1.5, "b": 2.0})
+
+
+class TestLogistic(fp.testing.FamilySuite):
+    family = fp.Logistic()
+    parameters: ClassVar = {"location": [-1.0, 0.5, 4.0], "scale": [0.25, 1.0, 3.0]}
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"location": -1.0, "scale": 0.25})
+
+
+class TestStudentT(fp.testing.FamilySuite):
+    family = fp.StudentT()
+    parameters: ClassVar = {"location": [-1.0, 0.5, 4.0], "scale": [0.25, 1.0, 3.0], "dof": [5.0, 8.0, 30.0]}
+    tolerance = 1e-6
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"location": -1.0, "scale": 0.25, "dof": 5.0})
+
+
+class TestGeometric(fp.testing.FamilySuite):
+    family = fp.Geometric()
+    parameters: ClassVar = {"rate": [0.4, 4.5, 40.2]}
+    wrong_values = (-1.0, 0.5, np.inf)
+
+    def maximum_likelihood(self, x):
+        return {"rate": [x.mean()]}
+
+
+class TestNegativeBinomial(fp.testing.FamilySuite):
+    family = fp.NegativeBinomial()
+    parameters: ClassVar = {"rate": [3.0, 4.5, 20.2], "size": [1.5, 0.8, 6.0]}
+    wrong_values = (-1.0, 0.5, np.inf)
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"rate": 3.0, "size": 1.5})
+
+
+class TestHistogram(fp.testing.FamilySuite):
+    family = fp.Histogram((-1.0, 0.0, 0.5, 4.0))
+    parameters: ClassVar = {"p": [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]}
+    wrong_values = (-1.5, 5.0, np.inf)
+    breaks = (0.0, 0.5)
+
+    def maximum_likelihood(self, x):
+        return {"p": [np.histogram(x, self.family.edges)[0] / len(x)]}
+
+
+class TestPiecewiseLinear(fp.testing.FamilySuite):
+    family = fp.PiecewiseLinear((-1.0, 0.0, 0.5, 4.0))
+    parameters: ClassVar = {"p": [[0.2, 0.3, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]]}
+    wrong_values = (-1.5, 5.0, np.inf)
+    breaks = (0.0, 0.5)
+
+
+class TestDiscretizedGaussian(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.Gaussian(), 0.5)
+    parameters: ClassVar = {"mean": [-1.0, 0.5, 4.1], "variance": [0.25, 0.5, 4.0]}
+    wrong_values = (0.25, np.inf)
+    values: ClassVar = np.arange(-80, 80) / 2
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"mean": -1.0, "variance": 0.25})
+
+
+class TestDiscretizedGamma(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.Gamma(), 0.25)
+    parameters: ClassVar = {"shape": [1.5, 4.0, 30.0], "mean": [0.5, 2.0, 5.0]}
+    wrong_values = (0.1, -0.25, np.inf)
+    values: ClassVar = np.arange(0, 400) / 4
+
+
+class TestHurdle(fp.testing.FamilySuite):
+    family = fp.Hurdle((0.0, 3.0), fp.LogNormal())
+    parameters: ClassVar = {
+        "shares": [[0.3, 0.1, 0.6], [0.05, 0.05, 0.9], [0.8, 0.1, 0.1]], "mean": [-1.0, 0.0, 1.0], "variance": [0.1, 0.5, 0.2]
+    }  # fmt: skip
+    wrong_values = (-1.0, np.inf)
+    atoms = (0.0, 3.0)
+
+    def maximum_likelihood(self, x):
+        rest = np.log(x[(x != 0) & (x != 3)])
+        shares = [np.mean(x == 0), np.mean(x == 3), len(rest) / len(x)]
+        return {"shares": [shares], "mean": [rest.mean()], "variance": [rest.var()]}
+
+
+class TestHurdleOfCounts(fp.testing.FamilySuite):
+    """A hurdle below as well as above what the Poisson says of its atoms."""
+
+    family = fp.Hurdle((0.0, 2.0), fp.Poisson())
+    parameters: ClassVar = {"shares": [[0.6, 0.1, 0.3], [0.02, 0.2, 0.78], [0.3, 0.3, 0.4]], "rate": [2.5, 4.0, 9.0]}
+    wrong_values = (-1.0, 0.5, np.inf)

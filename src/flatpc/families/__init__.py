@@ -2,15 +2,48 @@
 
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.beta import Beta
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
+from flatpc.families.discretized import Discretized
+from flatpc.families.exponential import Exponential
 from flatpc.families.finite import Finite
+from flatpc.families.gamma import Gamma
 from flatpc.families.gaussian import Gaussian
+from flatpc.families.geometric import Geometric
+from flatpc.families.histogram import Histogram
+from flatpc.families.hurdle import Hurdle
 from flatpc.families.indicator import Indicator
+from flatpc.families.log_normal import LogNormal
+from flatpc.families.logistic import Logistic
+from flatpc.families.negative_binomial import NegativeBinomial
+from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
 from flatpc.families.registry import family, family_names, register
+from flatpc.families.student_t import StudentT
 
 __all__ = [
-    "Bernoulli", "Binomial", "Categorical", "Family", "Finite", "Gaussian", "Indicator", "Poisson", "family",
-    "family_names", "register",
-]  # fmt: skip
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Categorical",
+    "Discretized",
+    "Exponential",
+    "Family",
+    "Finite",
+    "Gamma",
+    "Gaussian",
+    "Geometric",
+    "Histogram",
+    "Hurdle",
+    "Indicator",
+    "LogNormal",
+    "Logistic",
+    "NegativeBinomial",
+    "PiecewiseLinear",
+    "Poisson",
+    "StudentT",
+    "family",
+    "family_names",
+    "register",
+]

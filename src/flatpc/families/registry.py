@@ -13,19 +13,55 @@ from flatpc._options import choice
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
+from flatpc.families.beta import Beta
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
+from flatpc.families.discretized import Discretized
+from flatpc.families.exponential import Exponential
+from flatpc.families.gamma import Gamma
 from flatpc.families.gaussian import Gaussian
+from flatpc.families.geometric import Geometric
+from flatpc.families.histogram import Histogram
+from flatpc.families.hurdle import Hurdle
 from flatpc.families.indicator import Indicator
+from flatpc.families.log_normal import LogNormal
+from flatpc.families.logistic import Logistic
+from flatpc.families.negative_binomial import NegativeBinomial
+from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
+from flatpc.families.student_t import StudentT
 
 Kind = TypeVar("Kind", bound=type[Family])
-_BUILT_IN = {kind.__name__.lower(): kind for kind in (Bernoulli, Binomial, Categorical, Gaussian, Indicator, Poisson)}
+_BUILT_IN = {
+    kind.__name__.lower(): kind
+    for kind in (
+        Bernoulli,
+        Beta,
+        Binomial,
+        Categorical,
+        Discretized,
+        Exponential,
+        Gamma,
+        Gaussian,
+        Geometric,
+        Histogram,
+        Hurdle,
+        Indicator,
+        LogNormal,
+        Logistic,
+        NegativeBinomial,
+        PiecewiseLinear,
+        Poisson,
+        StudentT,
+    )
+}
 _FAMILIES: dict[str, type[Family]] = dict(_BUILT_IN)
 
 
 def register(kind: Kind) -> Kind:
     """Make a family known by the name of its class in lower case, for `fp.family` and for files; also a decorator.
+
+    A class that is called like one of flatpc's own families is known by the name of its module, a dot, and its own.
 
     >>> import flatpc as fp
     >>> @fp.families.register
@@ -56,12 +92,20 @@ def register(kind: Kind) -> Kind:
             f"{kind.__name__} has an __init__ of its own, whose arguments files can't hold; make them fields, with "
             f"@dataclass(frozen=True) above the class."
         )
-    name = kind.__name__.lower()
+    name = name_of(kind)
     old = _FAMILIES.get(name)
-    if old is not None and (name in _BUILT_IN or (old.__module__, old.__qualname__) != (kind.__module__, kind.__qualname__)):
+    if old is not None and (old.__module__, old.__qualname__) != (kind.__module__, kind.__qualname__):
         raise OptionError(f"A family of the name {name!r} is there already: {old.__module__}.{old.__qualname__}. Rename yours.")
     _FAMILIES[name] = kind
     return kind
+
+
+def name_of(kind: type[Family]) -> str:
+    """The name of its class in lower case; with its module's, if a family of flatpc's own has that name."""
+    name = kind.__name__.lower()
+    if name in _BUILT_IN and kind is not _BUILT_IN[name]:
+        return f"{kind.__module__}.{kind.__qualname__}".lower()
+    return name
 
 
 def family_names() -> list[str]:
@@ -87,7 +131,7 @@ def family(name: str | Family, **options: Any) -> Family:
 def to_json(of: Family) -> dict[str, Any]:
     """Name and options, for a file; raises `OptionError` if the family isn't registered or has an option that is no JSON."""
     kind = type(of)
-    name = kind.__name__.lower()
+    name = name_of(kind)
     if _FAMILIES.get(name) is not kind:
         raise OptionError(
             f"the family {of} is not registered, so that no file could tell what it is; "

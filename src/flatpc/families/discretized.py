@@ -1,0 +1,278 @@
+"""Numbers that were rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from flatpc._options import instance, number, put
+from flatpc.errors import OptionError
+from flatpc.families.base import Array, Family, Parameters, Statistics
+from flatpc.families.gaussian import Gaussian
+
+
+def _double_exponential(n: int, reach: float) -> tuple[Array, Array]:
+    """Points of [0, 1] and their weights, exact to nine digits even for logarithms of the distance to an end."""
+    t = np.linspace(-reach, reach, n)
+    s = np.pi / 2 * np.sinh(t)
+    weight = np.cosh(t) / np.cosh(s) ** 2
+    return expit(2 * s), weight / weight.sum()
+
+
+NODES, NODE_WEIGHTS = _double_exponential(25, 2.9)
+SURE = 1e-6
+"""Probabilities above this are differences of the cdf; smaller ones, in a tail, where digits cancel, are integrals."""
+MOST_VALUES = 100_000
+
+
+@dataclass(frozen=True)
+class Discretized(Family):
+    """A continuous `family` seen through a `resolution` r: P(x) is the probability of x ± r/2.
+
+    Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
+    repeated values win nothing. Parameters are the family's own. EM takes the expected statistics inside ± r/2, by 25 points
+    of quadrature.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"mean": np.array([5.0]), "variance": np.array([1e-4])}
+    >>> float(np.exp(fp.Discretized(fp.Gaussian(), 1.0).log_density(unit, np.array([5.0])))[0, 0])
+    1.0
+    """
+
+    family: Family = field(default_factory=Gaussian)
+    resolution: float = 1.0
+    origin: float = 0.0
+
+    def __post_init__(self) -> None:
+        instance("Discretized: family", self.family, Family, "a continuous family, such as fp.Gaussian()")
+        if self.family.discrete:
+            raise OptionError(f"Discretized: family is {self.family}, which is discrete already; give a continuous one.")
+        put(self, resolution=number("Discretized: resolution", self.resolution, 0.0, above=True))
+        put(self, origin=number("Discretized: origin", self.origin))
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The family's own."""
+        return self.family.names
+
+    @property
+    def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The family's own."""
+        return self.family.statistic_names
+
+    @property
+    def learnable(self) -> bool:  # type: ignore[override]
+        """The family's own."""
+        return self.family.learnable
+
+    def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """The family's own."""
+        return self.family.parameter_shapes(width)
+
+    def statistic_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """The family's own."""
+        return self.family.statistic_shapes(width)
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """The family's own."""
+        self.family.check_parameters(parameters, where)
+
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """Values between the steps of the resolution, and those whose ± r/2 the family doesn't reach."""
+        low, high = self.family.bounds
+        with np.errstate(invalid="ignore"):
+            steps = (x - self.origin) / self.resolution
+            off = abs(steps - np.round(steps)) > 1e-6 * np.maximum(1.0, 1e-9 * abs(steps))
+        half = self.resolution / 2
+        return np.asarray(~np.isnan(x) & (np.isinf(x) | off | (x + half <= low) | (x - half >= high)))
+
+    def support(self) -> str:
+        """The values in words."""
+        start = f"{self.origin:g} plus " if self.origin else ""
+        return f"{start}whole multiples of {self.resolution:g}, of {self.family.support()}"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The nearest values to the family's bounds."""
+        low, high = self.family.bounds
+        return self._rounded(np.array([low]), np.ceil, 0.5)[0], self._rounded(np.array([high]), np.floor, -0.5)[0]
+
+    def _rounded(self, x: Array, how: Callable[[Array], Array], share: float) -> Array:
+        """The value next to x: `how` of the steps after taking off `share` of a step."""
+        with np.errstate(invalid="ignore"):
+            steps = how((x - self.origin) / self.resolution - share)
+            # A bound that lies on the border of two values belongs to neither.
+            return np.where(np.isinf(x), x, self.origin + self.resolution * steps)
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.initialize(width, rng, spread)
+
+    def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """The family's own, from values inside ± r/2, so that bounds are kept and no two are equal."""
+        noise = (rng.random(len(x)) - 0.5) * self.resolution
+        low, high = self.family.bounds
+        moved = x + noise
+        moved = np.where((moved <= low) | (moved >= high), np.clip(x, low + abs(noise) / 2, high - abs(noise) / 2), moved)
+        return self.family.initialize_from(moved, width, rng, spread)
+
+    # ---- probabilities --------------------------------------------------------------------------------------------------
+
+    def _ends(self, x: Array) -> tuple[Array, Array]:
+        low, high = self.family.bounds
+        half = self.resolution / 2
+        return np.clip(x - half, low, high), np.clip(x + half, low, high)
+
+    def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """The logarithm of the probability of x ± r/2; 0 where x is NaN."""
+        asked = np.where(np.isnan(x), self.origin, x)
+        start, end = self._ends(asked)
+        inside = self.family.cdf(parameters, end) - self.family.cdf(parameters, start)
+        out = np.log(np.maximum(inside, SURE))
+        small = (inside < SURE).any(axis=1)
+        if small.any():
+            logs = self._tails(parameters, start[small], end[small])
+            out[small] = np.where(inside[small] < SURE, logs, out[small])
+        return np.where(np.isnan(x)[:, None], 0.0, out)
+
+    def _tails(self, parameters: Parameters, start: Array, end: Array) -> Array:
+        """The same by quadrature of the density, in logarithms."""
+        y = start[:, None] + (end - start)[:, None] * NODES
+        density = self.family.log_density(parameters, y.ravel()).reshape(*y.shape, -1)
+        return np.asarray(logsumexp(density + np.log(NODE_WEIGHTS)[:, None], axis=1) + np.log(end - start)[:, None])
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """The expected statistics of the number before it was rounded."""
+        known = ~np.isnan(x)
+        (start, end), flow = self._ends(x[known]), flow[known]
+        parts = []
+        for k in range(flow.shape[1]):
+            one = {name: value[k : k + 1] for name, value in parameters.items()}
+            y, share = self._inside(one, start, end)
+            parts.append(self.family.statistics(one, y.ravel(), (flow[:, k : k + 1] * share).reshape(-1, 1)))
+        return {name: np.concatenate([part[name] for part in parts]) for name in self.statistic_names}
+
+    def _inside(self, one: Parameters, start: Array, end: Array) -> tuple[Array, Array]:
+        """`[N, 25]`: numbers inside x ± r/2 that stand for the density of one unit there, and their shares."""
+        below, up_to = self.family.cdf(one, start), self.family.cdf(one, end)
+        sure = (up_to - below)[:, 0] >= SURE
+        y = start[:, None] + (end - start)[:, None] * NODES
+        share = np.broadcast_to(NODE_WEIGHTS, y.shape).copy()
+        if sure.any():
+            q = below[sure] + (up_to - below)[sure] * NODES
+            y[sure] = np.clip(self.family.quantile(one, q.ravel()).reshape(q.shape), start[sure, None], end[sure, None])
+        if not sure.all():
+            logs = self.family.log_density(one, y[~sure].ravel()).reshape(-1, len(NODES)) + np.log(NODE_WEIGHTS)
+            top = logs.max(axis=1, keepdims=True)
+            weight = np.where(np.isfinite(top), np.exp(logs - np.where(np.isfinite(top), top, 0.0)), NODE_WEIGHTS)
+            share[~sure] = weight / weight.sum(axis=1, keepdims=True)
+        return y, share
+
+    # ---- learning: the family's own ---------------------------------------------------------------------------------------
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.update(parameters, statistics, pseudocount)
+
+    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.interpolate(old, new, step)
+
+    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
+        """The family's own."""
+        return self.family.restate(statistics, old, new)
+
+    def count(self, statistics: Statistics) -> Array:
+        """The family's own."""
+        return self.family.count(statistics)
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.unconstrain(parameters)
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.constrain(free)
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """The family's own: the slope of log P is the expected slope inside x ± r/2."""
+        return self.family.gradient(parameters, statistics)
+
+    # ---- answers ----------------------------------------------------------------------------------------------------------
+
+    def mode(self, parameters: Parameters) -> Array:
+        """The best of the values around the family's mode."""
+        nearest = self._rounded(self.family.mode(parameters), np.round, 0.0)
+        around = np.clip(nearest + self.resolution * np.array([[-1.0], [0.0], [1.0]]), *self.bounds)
+        logs = [np.diag(self.log_density(parameters, each)) for each in around]
+        return np.asarray(np.take_along_axis(around, np.argmax(logs, axis=0)[None], axis=0)[0])
+
+    def _values(self, one: Parameters) -> Array | None:
+        """All values of one unit but 1e-13 of their mass on either side; None if there are too many."""
+        low, high = (self.quantile(one, np.array([q]))[0, 0] for q in (1e-13, 1 - 1e-13))
+        steps = np.round((high - low) / self.resolution)
+        return None if not steps < MOST_VALUES else low + self.resolution * np.arange(steps + 1)
+
+    def _sums(self, parameters: Parameters) -> list[tuple[Array, Array] | None]:
+        """Values and their log-probabilities, unit by unit."""
+        out: list[tuple[Array, Array] | None] = []
+        for k in range(len(next(iter(parameters.values())))):
+            one = {name: value[k : k + 1] for name, value in parameters.items()}
+            values = self._values(one)
+            out.append(None if values is None else (values, self.log_density(one, values)[:, 0]))
+        return out
+
+    def mean(self, parameters: Parameters) -> Array:
+        """Summed over the values; the family's own where r is very small."""
+        own = self.family.mean(parameters)
+        return np.array([m if s is None else np.exp(s[1]) @ s[0] for m, s in zip(own, self._sums(parameters), strict=True)])
+
+    def variance(self, parameters: Parameters) -> Array:
+        """Summed over the values; the family's own and r²/12 where r is very small."""
+        own, mean = self.family.variance(parameters) + self.resolution**2 / 12, self.mean(parameters)
+        sums = zip(own, mean, self._sums(parameters), strict=True)
+        return np.array([v if s is None else np.exp(s[1]) @ (s[0] - m) ** 2 for v, m, s in sums])
+
+    def entropy(self, parameters: Parameters) -> Array:
+        """Summed over the values; the family's own less log r where r is very small."""
+        sums = self._sums(parameters)
+        own = self.family.entropy(parameters) - np.log(self.resolution) if None in sums else np.zeros(len(sums))
+        return np.array([h if s is None else -(np.exp(s[1]) @ s[1]) for h, s in zip(own, sums, strict=True)])
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """The family's own at the upper end of the last value up to x."""
+        value = self._rounded(np.asarray(x, np.float64), np.floor, -1e-9)
+        return self.family.cdf(parameters, self._ends(value)[1])
+
+    def quantile(self, parameters: Parameters, q: Array) -> Array:
+        """The family's own, rounded."""
+        return np.clip(self._rounded(self.family.quantile(parameters, q), np.ceil, 0.5), *self.bounds)
+
+    def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """The family's own, rounded."""
+        drawn = self.family.sample(parameters, units, rng)
+        return np.clip(self._rounded(drawn, np.round, 0.0), *self.bounds)
+
+    def rescaled(self, parameters: Parameters, shift: float, scale: float) -> tuple[Discretized, dict[str, Array]]:
+        """The family's own; and the resolution."""
+        family, moved = self.family.rescaled(parameters, shift, scale)
+        return Discretized(family, self.resolution * scale, shift + scale * self.origin), moved
+
+    @property
+    def floor(self) -> float | None:
+        """The family's own."""
+        return self.family.floor
+
+    @property
+    def chosen_floor(self) -> float:
+        """The family's own."""
+        return self.family.chosen_floor
+
+    def with_floor(self, floor: float) -> Discretized:
+        """The family's own."""
+        return replace(self, family=self.family.with_floor(floor))

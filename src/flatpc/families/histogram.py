@@ -1,0 +1,88 @@
+"""Numbers sorted into bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from flatpc.families.base import Array, Parameters, Statistics, masked
+from flatpc.families.pieces import Pieces
+
+
+@dataclass(frozen=True)
+class Histogram(Pieces):
+    """A density that is constant between `edges`. Parameters: `p [K, n]`, the probability of each of the n bins.
+
+    A bin has its left edge, the last one both. A pseudocount in EM is spread evenly over the bins.
+
+    >>> import numpy as np
+    >>> unit = {"p": np.array([[0.5, 0.5]])}
+    >>> np.exp(Histogram((0.0, 1.0, 3.0)).log_density(unit, np.array([0.5, 2.0])))[:, 0].round(3).tolist()
+    [0.5, 0.25]
+    """
+
+    def _bin(self, x: Array) -> NDArray[np.int64]:
+        at = np.searchsorted(self.edges, x, side="right") - 1
+        return np.asarray(np.clip(at, 0, self.n_pieces - 1), np.int64)
+
+    def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """Of the bin that x is in, by its width; 0 where x is NaN."""
+        value, seen = masked(x)
+        with np.errstate(divide="ignore"):
+            heights = np.log(parameters["p"]) - np.log(np.diff(self.edges))
+        log_p = np.where(self.outside(value)[:, None], -np.inf, heights[:, self._bin(value)].T)
+        return np.where(seen[:, None], log_p, 0.0)
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """Flow in each bin."""
+        value, seen = masked(x)
+        inside = seen & ~self.outside(value)
+        counts = np.zeros((self.n_pieces, flow.shape[1]))
+        np.add.at(counts, self._bin(value)[inside], flow[inside])
+        return {"counts": counts.T.copy()}
+
+    def mode(self, parameters: Parameters) -> Array:
+        """The middle of the highest bin."""
+        edges = np.asarray(self.edges)
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.asarray(middle[np.argmax(parameters["p"] / np.diff(edges), axis=1)])
+
+    def mean(self, parameters: Parameters) -> Array:
+        """Of the middles."""
+        edges = np.asarray(self.edges)
+        return np.asarray(parameters["p"] @ ((edges[1:] + edges[:-1]) / 2))
+
+    def variance(self, parameters: Parameters) -> Array:
+        """Of the middles, and inside the bins."""
+        edges = np.asarray(self.edges)
+        deviation = (edges[1:] + edges[:-1]) / 2 - self.mean(parameters)[:, None]
+        return np.asarray((parameters["p"] * (deviation**2 + np.diff(edges) ** 2 / 12)).sum(axis=1))
+
+    def entropy(self, parameters: Parameters) -> Array:
+        """Of the bins, and the expected logarithm of their width."""
+        p = parameters["p"]
+        return np.asarray(entr(p).sum(axis=1) + p @ np.log(np.diff(self.edges)))
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """Linear inside the bins."""
+        return np.stack([np.interp(x, self.edges, np.concatenate([[0.0], np.cumsum(p)])) for p in parameters["p"]], axis=1)
+
+    def quantile(self, parameters: Parameters, q: Array) -> Array:
+        """Its inverse."""
+        out = []
+        for p in parameters["p"]:
+            kept = p > 0  # where the cdf is level, its left end
+            at = np.concatenate([[0.0], np.cumsum(p)])
+            first = np.concatenate([[True], kept])
+            out.append(np.interp(q, at[first], np.asarray(self.edges)[first]))
+        return np.stack(out, axis=1)
+
+    def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """A bin, and a place in it."""
+        edges, cumulative = np.asarray(self.edges), np.cumsum(parameters["p"], axis=1)
+        u = rng.random(len(units)) * cumulative[units, -1]
+        chosen = (cumulative[units, :-1] <= u[:, None]).sum(axis=1)
+        return np.asarray(edges[chosen] + (edges[chosen + 1] - edges[chosen]) * rng.random(len(units)))

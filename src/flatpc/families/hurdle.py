@@ -1,0 +1,283 @@
+"""Values that stand out from the rest: zeros, caps, codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr, softmax, xlogy
+
+from flatpc._options import instance, put
+from flatpc.errors import OptionError, ParameterError
+from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.counts import quantile_of_counts
+from flatpc.families.gaussian import Gaussian
+from flatpc.families.initialize import random_simplex
+
+
+@dataclass(frozen=True)
+class Hurdle(Family):
+    """Atoms: given values with a probability of their own; and a `family` for all the others.
+
+    Parameters: `shares [K, n + 1]`, the probabilities of the n atoms and of the rest; and the family's own. `log_density` is that
+    of a probability at an atom and of the family elsewhere. A discrete family is cut: its own probability of the atoms is spread
+    over the other values, so that atoms may be rarer than the family says, too.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"shares": np.array([[0.25, 0.75]]), "mean": np.array([2.0])}
+    >>> np.exp(fp.Hurdle((0.0,), fp.Exponential()).log_density(unit, np.array([0.0, 2.0])))[:, 0].round(3).tolist()
+    [0.25, 0.138]
+    """
+
+    atoms: tuple[float, ...] = (0.0,)
+    family: Family = field(default_factory=Gaussian)
+
+    def __post_init__(self) -> None:
+        atoms = np.asarray(self.atoms, dtype=np.float64) if isinstance(self.atoms, list | tuple | np.ndarray) else np.empty(0)
+        if atoms.ndim != 1 or len(atoms) == 0 or not np.isfinite(atoms).all() or not (np.diff(atoms) > 0).all():
+            raise OptionError(f"Hurdle: atoms is {self.atoms!r}; give finite numbers in ascending order, no two equal.")
+        put(self, atoms=tuple(float(atom) for atom in atoms))
+        instance("Hurdle: family", self.family, Family, "a family, such as fp.Gaussian()")
+        if "shares" in self.family.names:
+            raise OptionError(f"Hurdle: family is {self.family}, which has atoms of its own; give all of them at once.")
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The shares, then the family's own."""
+        return ("shares", *self.family.names)
+
+    @property
+    def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Counts of atoms and the rest, then the family's own."""
+        return ("shared", *self.family.statistic_names)
+
+    @property
+    def discrete(self) -> bool:  # type: ignore[override]
+        """The family's own."""
+        return self.family.discrete
+
+    def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """`shares [width, n + 1]`, then the family's own."""
+        return {"shares": (width, len(self.atoms) + 1), **self.family.parameter_shapes(width)}
+
+    def statistic_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """`shared [width, n + 1]`, then the family's own."""
+        return {"shared": (width, len(self.atoms) + 1), **self.family.statistic_shapes(width)}
+
+    def _own(self, parameters: Parameters) -> dict[str, Array]:
+        return {name: value for name, value in parameters.items() if name not in ("shares", "shared")}
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Shares on the simplex; the family's own."""
+        shares = parameters["shares"]
+        check_probability(shares, where)
+        if (abs(shares.sum(axis=1) - 1) > SIMPLEX_TOLERANCE).any():
+            unit = int(np.argmax(abs(shares.sum(axis=1) - 1)))
+            raise ParameterError(f"{where}: the shares of unit {unit} sum to {shares[unit].sum():.9g}, not 1.")
+        self.family.check_parameters(self._own(parameters), where)
+
+    def _atom(self, x: Array) -> NDArray[np.int64]:
+        """Which atom x is; -1 for others."""
+        at = np.clip(np.searchsorted(self.atoms, x), 0, len(self.atoms) - 1)
+        return np.where(np.asarray(self.atoms)[at] == x, at, -1)
+
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """What is neither an atom nor one of the family's values."""
+        return np.asarray((self._atom(x) < 0) & self.family.outside(x))
+
+    def support(self) -> str:
+        """The values in words."""
+        return f"{', '.join(f'{atom:g}' for atom in self.atoms)}; {self.family.support()}"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The family's own, or an atom beyond."""
+        low, high = self.family.bounds
+        return min(low, self.atoms[0]), max(high, self.atoms[-1])
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Shares by the scheme `spread`; the family's own."""
+        return {"shares": random_simplex((width, len(self.atoms) + 1), rng, spread), **self.family.initialize(width, rng, spread)}
+
+    def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Shares around those of the values; the family's own from the rest."""
+        shares = random_simplex((width, len(self.atoms) + 1), rng, spread)
+        known = x[~np.isnan(x)]
+        at = self._atom(known)
+        seen = np.bincount(np.where(at < 0, len(self.atoms), at), minlength=len(self.atoms) + 1) + 1.0
+        shares = shares * seen / (shares * seen).sum(axis=1, keepdims=True)
+        return {"shares": shares, **self.family.initialize_from(known[at < 0], width, rng, spread)}
+
+    # ---- density ----------------------------------------------------------------------------------------------------------
+
+    def _hidden(self, parameters: Parameters) -> tuple[Array, Array]:
+        """`[n, K]`: a discrete family's own probabilities of the atoms; `[K]`: what it leaves to the rest."""
+        own, atoms = self._own(parameters), np.asarray(self.atoms)
+        hidden = np.zeros((len(atoms), len(parameters["shares"])))
+        if self.family.discrete:
+            allowed = ~self.family.outside(atoms)
+            hidden[allowed] = np.exp(self.family.log_density(own, atoms[allowed]))
+        return hidden, np.maximum(1 - hidden.sum(axis=0), 1e-12)
+
+    def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """An atom's share; the rest's share of the family's own; 0 where x is NaN."""
+        at = self._atom(x)
+        with np.errstate(divide="ignore"):
+            shares = np.log(parameters["shares"])
+        out = np.where(np.isnan(x)[:, None], 0.0, shares[:, at].T)
+        rest = (at < 0) & ~np.isnan(x)
+        if rest.any():
+            own = self.family.log_density(self._own(parameters), x[rest])
+            out[rest] = shares[:, -1] + own - np.log(self._hidden(parameters)[1])
+        return out
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """Flow of atoms and of the rest; the family's own of the rest, and of what it has to spread of the atoms."""
+        known = ~np.isnan(x)
+        x, flow = x[known], flow[known]
+        at = self._atom(x)
+        shared = np.zeros((len(self.atoms) + 1, flow.shape[1]))
+        np.add.at(shared, at, flow)  # the last is for -1
+        own, values, flows = self._own(parameters), x[at < 0], flow[at < 0]
+        if self.family.discrete:
+            # A cut family is one whose draws were thrown away while they were atoms: so often has it drawn each.
+            hidden, left = self._hidden(parameters)
+            possible = ~self.family.outside(np.asarray(self.atoms))
+            values = np.concatenate([values, np.asarray(self.atoms)[possible]])
+            flows = np.concatenate([flows, (shared[-1] * hidden / left)[possible]])
+        return {"shared": shared.T.copy(), **self.family.statistics(own, values, flows)}
+
+    def count(self, statistics: Statistics) -> Array:
+        """Of atoms and of the rest."""
+        return np.asarray(statistics["shared"].sum(axis=1))
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """Shares of the counts; the family's own."""
+        counts = statistics["shared"] + pseudocount / statistics["shared"].shape[1]
+        total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
+        own = self.family.update(self._own(parameters), self._own(statistics), 0.0)
+        return {"shares": ratio(counts, total, parameters["shares"]), **own}
+
+    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
+        """Averages of shares; the family's own."""
+        part = np.reshape(step, (*np.shape(step), 1)) if np.ndim(step) else step
+        shares = (1 - part) * old["shares"] + part * new["shares"]
+        return {"shares": shares, **self.family.interpolate(self._own(old), self._own(new), step)}
+
+    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
+        """The family's own."""
+        own = self.family.restate(self._own(statistics), self._own(old), self._own(new))
+        return {"shared": statistics["shared"], **own}
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """Logarithms of shares; the family's own."""
+        return {"shares": np.log(np.maximum(parameters["shares"], 1e-300)), **self.family.unconstrain(self._own(parameters))}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """Their softmax; the family's own."""
+        return {"shares": np.asarray(softmax(free["shares"], axis=1)), **self.family.constrain(self._own(free))}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """What was counted less what was to be expected; the family's own."""
+        counts = statistics["shared"]
+        by_shares = counts - parameters["shares"] * counts.sum(axis=1, keepdims=True)
+        return {"shares": by_shares, **self.family.gradient(self._own(parameters), self._own(statistics))}
+
+    # ---- answers ----------------------------------------------------------------------------------------------------------
+
+    def mode(self, parameters: Parameters) -> Array:
+        """The value of the largest `log_density`: an atom, or the family's mode."""
+        candidates = [np.full(len(parameters["shares"]), atom) for atom in self.atoms]
+        candidates.append(self.family.mode(self._own(parameters)))
+        if self.family.discrete:  # its mode may be an atom; then a neighbour is the best of the rest
+            candidates += [
+                np.where(self.family.outside(near), candidates[-1], near)
+                for near in (candidates[-1] + step for step in range(-len(self.atoms) - 1, len(self.atoms) + 2) if step)
+            ]
+        logs = [np.diag(self.log_density(parameters, each)) for each in candidates]
+        return np.asarray(np.take_along_axis(np.stack(candidates), np.argmax(logs, axis=0)[None], axis=0)[0])
+
+    def _moment(self, parameters: Parameters, own: Array, power: int, around: Array) -> Array:
+        """Of atoms and of the rest, whose moment is `own` before the family is cut."""
+        hidden, left = self._hidden(parameters)
+        deviation = (np.asarray(self.atoms)[:, None] - around) ** power
+        rest = (own - (hidden * deviation).sum(axis=0)) / left
+        return np.asarray((parameters["shares"][:, :-1].T * deviation).sum(axis=0) + parameters["shares"][:, -1] * rest)
+
+    def mean(self, parameters: Parameters) -> Array:
+        """Of atoms and of the rest."""
+        return self._moment(parameters, self.family.mean(self._own(parameters)), 1, np.zeros(len(parameters["shares"])))
+
+    def variance(self, parameters: Parameters) -> Array:
+        """Of atoms and of the rest."""
+        own, mean = self._own(parameters), self.mean(parameters)
+        square = self.family.variance(own) + (self.family.mean(own) - mean) ** 2
+        return self._moment(parameters, square, 2, mean)
+
+    def entropy(self, parameters: Parameters) -> Array:
+        """Of the shares, and of the rest."""
+        hidden, left = self._hidden(parameters)
+        rest = (self.family.entropy(self._own(parameters)) + xlogy(hidden, hidden).sum(axis=0)) / left + np.log(left)
+        return np.asarray(entr(parameters["shares"]).sum(axis=1) + parameters["shares"][:, -1] * rest)
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """Of atoms up to x and of the rest."""
+        x = np.asarray(x, np.float64)
+        reached = (np.asarray(self.atoms) <= x[:, None]).astype(np.float64)
+        hidden, left = self._hidden(parameters)
+        rest = (self.family.cdf(self._own(parameters), x) - reached @ hidden) / left
+        return np.asarray(reached @ parameters["shares"][:, :-1].T + parameters["shares"][:, -1] * rest)
+
+    def quantile(self, parameters: Parameters, q: Array) -> Array:
+        """An atom where the cdf jumps past q; elsewhere the family's own of what is left of q."""
+        if self.family.discrete:
+            return quantile_of_counts(self, parameters, q)
+        q, own = np.asarray(q, np.float64), self._own(parameters)
+        shares, atoms = parameters["shares"], np.asarray(self.atoms)
+        at_atoms = self.cdf(parameters, atoms)
+        out = np.empty((len(q), len(shares)))
+        for k in range(len(shares)):
+            below = at_atoms[:, k] - shares[k, :-1]
+            passed = (q[:, None] > at_atoms[:, k]).astype(np.float64) @ shares[k, :-1]
+            left = np.clip((q - passed) / max(shares[k, -1], 1e-300), 0.0, 1.0)
+            found = self.family.quantile({name: value[k : k + 1] for name, value in own.items()}, left)[:, 0]
+            jumps = (q[:, None] > below) & (q[:, None] <= at_atoms[:, k])
+            out[:, k] = np.where(jumps.any(axis=1), atoms[np.argmax(jumps, axis=1)], found)
+        return out
+
+    def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """An atom, or the family's own, drawn until it is none."""
+        cumulative = np.cumsum(parameters["shares"], axis=1)
+        u = rng.random(len(units)) * cumulative[units, -1]
+        chosen = (cumulative[units, :-1] <= u[:, None]).sum(axis=1)
+        out = np.append(self.atoms, np.nan)[chosen]
+        own = self._own(parameters)
+        for _ in range(1000):
+            wanted = np.isnan(out)
+            if not wanted.any():
+                break
+            drawn = self.family.sample(own, units[wanted], rng)
+            out[wanted] = np.where(self._atom(drawn) >= 0, np.nan, drawn)
+        return np.where(np.isnan(out), self.atoms[0], out)
+
+    def rescaled(self, parameters: Parameters, shift: float, scale: float) -> tuple[Hurdle, dict[str, Array]]:
+        """The family's own; and the atoms."""
+        family, moved = self.family.rescaled(self._own(parameters), shift, scale)
+        atoms = tuple(shift + scale * atom for atom in self.atoms)
+        return Hurdle(atoms, family), {"shares": np.asarray(parameters["shares"]), **moved}
+
+    @property
+    def floor(self) -> float | None:
+        """The family's own."""
+        return self.family.floor
+
+    @property
+    def chosen_floor(self) -> float:
+        """The family's own."""
+        return self.family.chosen_floor
+
+    def with_floor(self, floor: float) -> Hurdle:
+        """The family's own."""
+        return replace(self, family=self.family.with_floor(floor))

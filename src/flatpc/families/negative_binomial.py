@@ -1,0 +1,157 @@
+"""Counts that vary more than a Poisson's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaln, digamma, polygamma
+
+from flatpc.errors import ParameterError
+from flatpc.families.base import Array, Parameters, Statistics, masked, ratio
+from flatpc.families.counts import entropy_of_counts
+from flatpc.families.poisson import Poisson
+
+SIZES = (1e-3, 1e5)
+REACH = (0.5, 0.1, 0.01)
+"""By which share a step may lower the size: a bound of the curvature is taken for each, and the step that promises most."""
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Poisson):
+    """Counts whose rates vary as a gamma density does. Parameters: `rate [K]`, the mean; `size [K]`, the gamma's shape.
+
+    The variance is rate + rate² / size: a Poisson's for large sizes. Learning keeps every rate at `min_rate` or more.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("rate", "size")
+    statistic_names: ClassVar[tuple[str, ...]] = ("count", "sum", "slope", "half", "tenth", "hundredth")
+    native: ClassVar[str | None] = None
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """Positive rates and sizes."""
+        for name, value in parameters.items():
+            if not (np.isfinite(value) & (value > 0)).all():
+                raise ParameterError(f"{where}: every {name} must be finite and positive.")
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Rates between 1/2 and 5, sizes between 1 and 4."""
+        return {**super().initialize(width, rng, spread), "size": np.exp(rng.uniform(0.0, 1.4, width))}
+
+    def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Rates around the mean of the values."""
+        drawn, seen = self.initialize(width, rng, spread), x[~np.isnan(x)]
+        scale = float(seen.mean()) if len(seen) else 2.0
+        return {**drawn, "rate": np.maximum(drawn["rate"] * scale / 2, self.min_rate)}
+
+    def log_density(self, parameters: Parameters, x: Array) -> Array:
+        """Log Γ(x+s) - log Γ(s) - log x! + s log(s / (s+r)) + x log(r / (s+r)); 0 where x is NaN."""
+        value, seen = masked(x)
+        k, rate, size = value[:, None], parameters["rate"], parameters["size"]
+        counted = -betaln(k + 1, size) - np.log(k + size)
+        log_p = counted - size * np.log1p(rate / size) - k * np.log1p(size / rate)
+        return np.where(seen[:, None], log_p, 0.0)
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """Flow, flow times value; slope of log Γ(x+s) - log Γ(s) in s, and bounds of its curvature."""
+        value, seen = masked(x)
+        flow, k, size = np.where(seen[:, None], flow, 0.0), value[:, None], parameters["size"]
+        slope = digamma(k + size) - digamma(size)
+        curves = [polygamma(1, (1 - part) * size) - polygamma(1, k + (1 - part) * size) for part in REACH]
+        found = {"slope": slope, **dict(zip(self.statistic_names[3:], curves, strict=True))}
+        return {
+            "count": flow.sum(axis=0), "sum": value @ flow, **{name: (flow * each).sum(axis=0) for name, each in found.items()}
+        }  # fmt: skip
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The mean of the values; the size that maximises a lower bound of the likelihood.
+
+        f(s) = Σ log Γ(x+s) - log Γ(s) is at least its tangent less C (s - s₀)² / 2, where C is the curvature at the least s that
+        a step may reach. All else is known exactly.
+        """
+        count, size = statistics["count"], parameters["size"]
+        seen = count > 0
+        n, rate = np.where(seen, count, 1.0), ratio(statistics["sum"], count, parameters["rate"])
+        rate = np.maximum(rate, self.min_rate)
+
+        def rest(s: Array) -> Array:
+            return np.asarray(n * (-s * np.log1p(rate / s) - rate * np.log(s + rate)))
+
+        best, promised = size, np.zeros_like(size)
+        for part, name in zip(REACH, self.statistic_names[3:], strict=True):
+            curve = np.maximum(statistics[name], 0.0)
+
+            def gain(s: Array, curve: Array = curve) -> Array:
+                move = s - size
+                return np.asarray(statistics["slope"] * move - curve / 2 * move**2 + rest(s) - rest(size))
+
+            def slope(s: Array, curve: Array = curve) -> Array:
+                return np.asarray(statistics["slope"] - curve * (s - size) - n * np.log1p(rate / s))
+
+            low, high = np.maximum((1 - part) * size, SIZES[0]), np.minimum(4 * size, SIZES[1])
+            up = slope(size) > 0
+            a, b = np.where(up, size, low), np.where(up, high, size)
+            for _ in range(60):
+                middle = (a + b) / 2
+                rises = slope(middle) > 0
+                a, b = np.where(rises, middle, a), np.where(rises, b, middle)
+            found = (a + b) / 2
+            won = gain(found)
+            best, promised = np.where(won > promised, found, best), np.maximum(won, promised)
+        return {"rate": np.where(seen, rate, parameters["rate"]), "size": np.where(seen, best, size)}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """By the chain rule."""
+        rate, size, count, total = parameters["rate"], parameters["size"], statistics["count"], statistics["sum"]
+        by_rate = total / rate - (total + count * size) / (size + rate)
+        by_size = statistics["slope"] + count * (1 - np.log1p(rate / size)) - (total + count * size) / (size + rate)
+        inside = (size > SIZES[0]) & (size < SIZES[1])
+        return {"rate": by_rate * (rate - self.min_rate), "size": np.where(inside, by_size * size, 0.0)}
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """And the logarithm of the size."""
+        return {**super().unconstrain(parameters), "size": np.log(parameters["size"])}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """Back again."""
+        return {**super().constrain(free), "size": np.exp(np.clip(free["size"], *np.log(SIZES)))}
+
+    def mode(self, parameters: Parameters) -> Array:
+        """R (s-1) / s, rounded down."""
+        rate, size = parameters["rate"], parameters["size"]
+        return np.floor(np.maximum(rate * (size - 1) / size, 0.0))
+
+    def variance(self, parameters: Parameters) -> Array:
+        """R + r² / s."""
+        return np.asarray(parameters["rate"] + parameters["rate"] ** 2 / parameters["size"])
+
+    def entropy(self, parameters: Parameters) -> Array:
+        """Summed over values, unit by unit, until all but 1e-12 of the mass is in."""
+        out = []
+        for k in range(len(parameters["rate"])):
+            one = {name: value[k : k + 1] for name, value in parameters.items()}
+            out.append(entropy_of_counts(self, one, float(self.quantile(one, np.array([1 - 1e-12]))[0, 0])))
+        return np.concatenate(out)
+
+    def cdf(self, parameters: Parameters, x: Array) -> Array:
+        """By the incomplete beta function."""
+        k = np.floor(np.asarray(x, np.float64))[:, None]
+        rate, size = parameters["rate"], parameters["size"]
+        return np.where(k < 0, 0.0, betainc(size, np.maximum(k, 0.0) + 1, size / (size + rate)))
+
+    def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """A Poisson's of a gamma's."""
+        rate, size = parameters["rate"][units], parameters["size"][units]
+        drawn = np.maximum(rng.gamma(size) * rate / size, 1e-300)
+        return super().sample({"rate": drawn}, np.arange(len(units)), rng)
+
+    def torch_log_density(self, parameters: Mapping[str, Any], x: Any) -> Any:
+        """The same."""
+        import torch
+
+        rate, size = parameters["rate"], parameters["size"]
+        counted = torch.lgamma(x + size) - torch.lgamma(size) - torch.lgamma(x + 1)
+        return counted - size * torch.log1p(rate / size) + torch.xlogy(x, rate) - x * torch.log(size + rate)
