@@ -19,10 +19,27 @@ LEAST = 1e-3
 
 @dataclass(frozen=True)
 class Beta(Family):
-    """Beta density of numbers strictly between `low` and `high`. Parameters: `a [K]`, `b [K]`, both positive.
+    """Beta density of numbers strictly between two bounds. Parameters of a unit: `a [K]`, `b [K]`, both positive.
 
-    With y = (x - low) / (high - low), p is proportional to y^(a-1) (1-y)^(b-1). Learning keeps a and b at `largest` or less,
-    which keeps units from becoming spikes.
+    With y = (x - low) / (high - low), p is proportional to y^(a-1) (1-y)^(b-1).
+
+    Parameters
+    ----------
+    low, high
+        The bounds, which are no values themselves.
+    largest
+        Learning keeps a and b at this or less, so that no unit becomes a spike.
+
+    Raises
+    ------
+    OptionError
+        Unless `low` < `high`, both finite, and `largest` is above 0.001.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"a": np.array([2.0]), "b": np.array([2.0])}
+    >>> float(fp.Beta(0.0, 10.0).mean(unit)[0])
+    5.0
     """
 
     low: float = 0.0

@@ -31,11 +31,25 @@ MOST_VALUES = 100_000
 
 @dataclass(frozen=True)
 class Discretized(Family):
-    """A continuous `family` seen through a `resolution` r: P(x) is the probability of x ± r/2.
+    """Numbers that were rounded: a continuous family seen through a resolution r, P(x) = the probability of x ± r/2.
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
-    repeated values win nothing. Parameters are the family's own. EM takes the expected statistics inside ± r/2, by 25 points
-    of quadrature.
+    repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2, by 25
+    points of quadrature.
+
+    Parameters
+    ----------
+    family
+        Any continuous family with a cdf and quantiles.
+    resolution
+        The step r from one value to the next.
+    origin
+        One of the values.
+
+    Raises
+    ------
+    OptionError
+        If the family is discrete, or the resolution not a positive number.
 
     >>> import flatpc as fp
     >>> import numpy as np

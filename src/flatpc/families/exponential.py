@@ -17,7 +17,24 @@ from flatpc.families.counts import torch_count_and_sum
 
 @dataclass(frozen=True)
 class Exponential(Family):
-    """Exponential density of numbers from 0 on. Parameters: `mean [K]`; learning keeps every mean at `min_mean` or more."""
+    """Exponential density of numbers from 0 on, such as waiting times. Parameters of a unit: `mean [K]`.
+
+    Parameters
+    ----------
+    min_mean
+        Learning keeps every mean at this or more.
+
+    Raises
+    ------
+    OptionError
+        If `min_mean` is not a positive number.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> circuit = fp.Circuit([fp.Input(0, fp.Exponential())], {0: {"mean": [2.0]}})
+    >>> float(np.exp(circuit.log_prob([[0.0]]))[0])
+    0.5
+    """
 
     min_mean: float = 1e-6
     names: ClassVar[tuple[str, ...]] = ("mean",)

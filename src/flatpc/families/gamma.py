@@ -20,9 +20,23 @@ LEAST_SHAPE = 1e-3
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Gamma density of positive numbers. Parameters: `shape [K]`, `mean [K]`; variance = mean² / shape.
+    """Gamma density of positive numbers. Parameters of a unit: `shape [K]`, `mean [K]`; the variance is mean² / shape.
 
-    Learning keeps every shape at `max_shape` or less, which keeps units from becoming spikes.
+    Parameters
+    ----------
+    max_shape
+        Learning keeps every shape at this or less, so that no unit becomes a spike.
+
+    Raises
+    ------
+    OptionError
+        If `max_shape` is not a finite number above 0.001.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"shape": np.array([4.0]), "mean": np.array([2.0])}
+    >>> float(fp.Gamma().variance(unit)[0])
+    1.0
     """
 
     max_shape: float = 1e4

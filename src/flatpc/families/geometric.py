@@ -16,9 +16,24 @@ from flatpc.families.poisson import Poisson
 
 @dataclass(frozen=True)
 class Geometric(Poisson):
-    """Whole numbers from 0 on, each less probable than the one before by the same factor r / (1 + r).
+    """Whole numbers from 0 on, each less probable than the one before by the factor r / (1 + r). Parameters: `rate [K]`.
 
-    Parameters: `rate [K]`, the mean r; learning keeps every rate at `min_rate` or more.
+    The rate r is the mean.
+
+    Parameters
+    ----------
+    min_rate
+        Learning keeps every rate at this or more.
+
+    Raises
+    ------
+    OptionError
+        If `min_rate` is not a positive number.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> np.exp(fp.Geometric().log_density({"rate": np.array([1.0])}, np.array([0.0, 1.0, 2.0])))[:, 0].round(3).tolist()
+    [0.5, 0.25, 0.125]
     """
 
     native: ClassVar[str | None] = None

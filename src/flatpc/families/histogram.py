@@ -14,13 +14,24 @@ from flatpc.families.pieces import Pieces
 
 @dataclass(frozen=True)
 class Histogram(Pieces):
-    """A density that is constant between `edges`. Parameters: `p [K, n]`, the probability of each of the n bins.
+    """A density that is constant between edges. Parameters of a unit: `p [K, n]`, the probability of each of the n bins.
 
     A bin has its left edge, the last one both. A pseudocount in EM is spread evenly over the bins.
 
+    Parameters
+    ----------
+    edges
+        Where bins begin and end, in ascending order.
+
+    Raises
+    ------
+    OptionError
+        If `edges` are not two or more finite numbers in ascending order.
+
+    >>> import flatpc as fp
     >>> import numpy as np
     >>> unit = {"p": np.array([[0.5, 0.5]])}
-    >>> np.exp(Histogram((0.0, 1.0, 3.0)).log_density(unit, np.array([0.5, 2.0])))[:, 0].round(3).tolist()
+    >>> np.exp(fp.Histogram((0.0, 1.0, 3.0)).log_density(unit, np.array([0.5, 2.0])))[:, 0].tolist()
     [0.5, 0.25]
     """
 

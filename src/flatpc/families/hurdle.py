@@ -18,11 +18,23 @@ from flatpc.families.initialize import random_simplex
 
 @dataclass(frozen=True)
 class Hurdle(Family):
-    """Atoms: given values with a probability of their own; and a `family` for all the others.
+    """Values that stand out (zeros, caps, codes), each with a probability of its own, and a family for all the others.
 
-    Parameters: `shares [K, n + 1]`, the probabilities of the n atoms and of the rest; and the family's own. `log_density` is that
-    of a probability at an atom and of the family elsewhere. A discrete family is cut: its own probability of the atoms is spread
-    over the other values, so that atoms may be rarer than the family says, too.
+    Parameters of a unit: `shares [K, n + 1]`, the probabilities of the n atoms and of the rest; and the family's own.
+    `log_density` is that of a probability at an atom and of the family elsewhere. A discrete family is cut: its own probability
+    of the atoms is spread over the other values, so that atoms may be rarer than the family says, too.
+
+    Parameters
+    ----------
+    atoms
+        The values that stand out, in ascending order.
+    family
+        For all others.
+
+    Raises
+    ------
+    OptionError
+        If the atoms are not finite and in ascending order, or the family has atoms itself.
 
     >>> import flatpc as fp
     >>> import numpy as np

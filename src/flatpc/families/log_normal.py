@@ -15,9 +15,25 @@ from flatpc.families.gaussian import Gaussian
 
 @dataclass(frozen=True)
 class LogNormal(Gaussian):
-    """Positive numbers whose logarithms are normal. Parameters of the logarithm: `mean [K]`, `variance [K]`.
+    """Positive numbers whose logarithms are normal. Parameters of a unit: `mean [K]`, `variance [K]`, of the logarithm.
 
-    Learning keeps every variance between `min_variance` and, if given, `max_variance`.
+    Parameters
+    ----------
+    min_variance
+        Learning keeps every variance at this or more.
+    max_variance
+        And at this or less, if it is given.
+
+    Raises
+    ------
+    OptionError
+        Unless 0 < `min_variance` < `max_variance`.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"mean": np.array([0.0]), "variance": np.array([1.0])}
+    >>> float(fp.LogNormal().quantile(unit, np.array([0.5]))[0, 0])
+    1.0
     """
 
     native: ClassVar[str | None] = None

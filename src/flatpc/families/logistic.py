@@ -16,7 +16,24 @@ from flatpc.families.location_scale import LocationScale
 
 @dataclass(frozen=True)
 class Logistic(LocationScale):
-    """Logistic density. Parameters: `location [K]`, `scale [K]`; learning keeps every scale at `min_scale` or more."""
+    """Logistic density: tails heavier than a Gaussian's. Parameters of a unit: `location [K]`, `scale [K]`.
+
+    Parameters
+    ----------
+    min_scale
+        Learning keeps every scale at this or more.
+
+    Raises
+    ------
+    OptionError
+        If `min_scale` is not a positive number.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0])}
+    >>> float(np.exp(fp.Logistic().log_density(unit, np.array([0.0])))[0, 0])
+    0.25
+    """
 
     def weight(self, parameters: Parameters, z: Array) -> Array:
         """tanh(z/2) / z, which is 1/2 at 0."""

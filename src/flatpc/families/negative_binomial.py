@@ -22,9 +22,24 @@ REACH = (0.5, 0.1, 0.01)
 
 @dataclass(frozen=True)
 class NegativeBinomial(Poisson):
-    """Counts whose rates vary as a gamma density does. Parameters: `rate [K]`, the mean; `size [K]`, the gamma's shape.
+    """Counts that vary more than a Poisson's. Parameters of a unit: `rate [K]`, the mean; `size [K]`.
 
-    The variance is rate + rate² / size: a Poisson's for large sizes. Learning keeps every rate at `min_rate` or more.
+    The variance is rate + rate² / size: a Poisson's for large sizes.
+
+    Parameters
+    ----------
+    min_rate
+        Learning keeps every rate at this or more.
+
+    Raises
+    ------
+    OptionError
+        If `min_rate` is not a positive number.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> float(fp.NegativeBinomial().variance({"rate": np.array([4.0]), "size": np.array([2.0])})[0])
+    12.0
     """
 
     names: ClassVar[tuple[str, ...]] = ("rate", "size")

@@ -13,9 +13,25 @@ from flatpc.families.pieces import Pieces
 
 @dataclass(frozen=True)
 class PiecewiseLinear(Pieces):
-    """A density that is linear between `edges`. Parameters: `p [K, n]`, one probability for each of the n edges.
+    """A density that is linear between edges. Parameters of a unit: `p [K, n]`, one probability for each of the n edges.
 
     It is a mixture of triangles, one around each edge, that reach to the edges beside it; `p` are their shares.
+
+    Parameters
+    ----------
+    edges
+        Where the slope may change, in ascending order.
+
+    Raises
+    ------
+    OptionError
+        If `edges` are not two or more finite numbers in ascending order.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"p": np.array([[0.0, 1.0, 0.0]])}
+    >>> np.exp(fp.PiecewiseLinear((0.0, 1.0, 2.0)).log_density(unit, np.array([0.5, 1.0, 1.75])))[:, 0].tolist()
+    [0.5, 1.0, 0.25]
     """
 
     @property

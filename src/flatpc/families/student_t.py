@@ -20,10 +20,28 @@ LEAST_DOF = 0.1
 
 @dataclass(frozen=True)
 class StudentT(LocationScale):
-    """Student's t. Parameters: `location [K]`, `scale [K]`, `dof [K]`, the degrees of freedom: the fewer, the heavier the tails.
+    """Student's t, for columns with outliers. Parameters of a unit: `location [K]`, `scale [K]`, `dof [K]`.
 
-    Learning keeps every scale at `min_scale` or more, and degrees of freedom at `max_dof` or less. Mean and variance are those of
-    the density where they exist (dof above 1, above 2), and otherwise the location and infinity.
+    The fewer the degrees of freedom, the heavier the tails. Where they are too few for a mean (1 or less) or a variance (2 or
+    less), these are the location and infinity.
+
+    Parameters
+    ----------
+    min_scale
+        Learning keeps every scale at this or more.
+    max_dof
+        And degrees of freedom at this or less.
+
+    Raises
+    ------
+    OptionError
+        If `min_scale` is not positive, or `max_dof` not above 0.1.
+
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0]), "dof": np.array([1.0])}
+    >>> float((np.pi * np.exp(fp.StudentT().log_density(unit, np.array([0.0])))).round(12)[0, 0])
+    1.0
     """
 
     max_dof: float = 200.0
