@@ -10,6 +10,7 @@ field of a class is named `"Laplace: pseudocount"`; the error speaks of `Laplace
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import operator
@@ -163,6 +164,20 @@ def several(name: str, value: Any, give: str) -> tuple[Any, ...]:
     if isinstance(value, str | bytes | dict | set | frozenset | type) or not isinstance(value, Iterable):
         raise wrong(name, value, f"give {give}.")
     return tuple(value)
+
+
+def ascending(name: str, value: Any, least: int) -> tuple[float, ...]:
+    """`least` or more finite numbers, each above the one before.
+
+    >>> ascending("edges", [0, 1.5], 2)
+    (0.0, 1.5)
+    """
+    give = f"give {least} or more finite numbers in ascending order"
+    found = tuple(as_float(each) for each in several(name, value, give.removeprefix("give ")))
+    right = len(found) >= least and all(map(math.isfinite, found)) and all(a < b for a, b in itertools.pairwise(found))
+    if not right:
+        raise wrong(name, value, f"{give}.")
+    return found
 
 
 def file_path(name: str, value: Any) -> Path:

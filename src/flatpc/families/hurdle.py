@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, softmax, xlogy
 
-from flatpc._options import instance, put
+from flatpc._options import ascending, instance, put
 from flatpc.errors import OptionError, ParameterError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.counts import quantile_of_counts
@@ -47,10 +47,7 @@ class Hurdle(Family):
     family: Family = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        atoms = np.asarray(self.atoms, dtype=np.float64) if isinstance(self.atoms, list | tuple | np.ndarray) else np.empty(0)
-        if atoms.ndim != 1 or len(atoms) == 0 or not np.isfinite(atoms).all() or not (np.diff(atoms) > 0).all():
-            raise OptionError(f"Hurdle: atoms is {self.atoms!r}; give finite numbers in ascending order, no two equal.")
-        put(self, atoms=tuple(float(atom) for atom in atoms))
+        put(self, atoms=ascending("Hurdle: atoms", self.atoms, 1))
         instance("Hurdle: family", self.family, Family, "a family, such as fp.Gaussian()")
         if "shares" in self.family.names:
             raise OptionError(f"Hurdle: family is {self.family}, which has atoms of its own; give all of them at once.")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from flatpc._options import put
-from flatpc.errors import OptionError, ParameterError
+from flatpc._options import ascending, put
+from flatpc.errors import ParameterError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.initialize import random_simplex
 
@@ -25,11 +25,7 @@ class Pieces(Family):
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        edges = np.asarray(self.edges, dtype=np.float64) if isinstance(self.edges, list | tuple | np.ndarray) else np.empty(0)
-        if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
-            name = type(self).__name__
-            raise OptionError(f"{name}: edges is {self.edges!r}; give two or more finite numbers in ascending order.")
-        put(self, edges=tuple(float(edge) for edge in edges))
+        put(self, edges=ascending(f"{type(self).__name__}: edges", self.edges, 2))
 
     @property
     def n_pieces(self) -> int:
