@@ -1,4 +1,4 @@
-"""Pages in a real browser: Debian's chromium, driven by playwright."""
+"""Pages in a real browser: the system's Chromium, driven by playwright."""
 
 import shutil
 import time
@@ -12,7 +12,8 @@ from flatpc.pages.demo import run
 
 from .cases import everything
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 OPTIONS = (
     "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
     "--disable-background-networking", "--disable-component-update", "--no-first-run",
@@ -25,7 +26,7 @@ PATIENCE = 120_000
 def browser() -> Iterator:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
     if CHROMIUM is None:
-        pytest.skip("there is no chromium: apt install chromium")
+        pytest.skip("there is no Chromium: .ci/install-chromium installs it")
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
         yield chromium
