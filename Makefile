@@ -87,8 +87,8 @@ $(VENV)/installed-docs: $(VENV)/installed
 # Without dependencies, or pip would replace torch and scipy by what the peers would rather have.
 $(PEERS)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,plots,search]' pytest \
+	$(PEERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[torch,plots,search]' pytest hypothesis \
 		curvlinops-for-pytorch einops opt_einsum graphviz fast_pytorch_kmeans pydot psutil tqdm
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pyjuice==2.6.3 triton==3.9.0 \
+	$(PEERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps pyjuice==2.6.3 triton==3.9.0 \
 		libcirkit==0.3.1 spflow==1.1.0
 	@touch $@

@@ -38,14 +38,23 @@ LEVEL = 1e-4
 
 
 class FamilySuite:
-    """What a family has to keep. Set `family` in a subclass; the other attributes where the defaults don't fit.
+    """The tests of a family, for its author to inherit.
 
-    The family must be registered (`fp.families.register`), or nothing could be saved.
+    >>> import flatpc as fp
+    >>> class TestGaussian(fp.testing.FamilySuite):
+    ...     family = fp.Gaussian()
+    ...     def maximum_likelihood(self, x):
+    ...         return {"mean": x.mean(keepdims=True), "variance": x.var(keepdims=True)}
+    >>> TestGaussian().test_moments()
+
+    Set `family` in a subclass, and the other attributes where the defaults don't fit. The family must be registered
+    (`fp.families.register`), or nothing could be saved.
     """
 
     family: ClassVar[Family]
+    """The family to test."""
     parameters: ClassVar[dict[str, Array] | None] = None
-    """Of a few units; without them they are drawn by `initialize`."""
+    """The parameters of a few units; by default `initialize` draws them."""
     wrong_values: ClassVar[tuple[float, ...]] = (np.inf,)
     """Values outside the support."""
     breaks: ClassVar[tuple[float, ...]] = ()
@@ -55,11 +64,23 @@ class FamilySuite:
     values: ClassVar[Array | None] = None
     """All values of a discrete family, if they aren't 0, 1, 2, ..."""
     seed: ClassVar[int] = 0
+    """Random seed of all samples."""
     tolerance: ClassVar[float] = 1e-8
-    """Of integrals."""
+    """Relative tolerance of integrals."""
 
     def maximum_likelihood(self, x: Array) -> dict[str, Array] | None:
-        """The parameters of one unit that maximise the likelihood of x, by other means, if there are any."""
+        """The parameters of one unit that maximise the likelihood of x, found by other means than EM.
+
+        Parameters
+        ----------
+        x
+            Values, without missing ones.
+
+        Returns
+        -------
+        dict or None
+            Name -> array `[1, ...]`; None, the default, if there is no other means.
+        """
         return None
 
     # ---- what the tests start from ------------------------------------------------------------------------------------

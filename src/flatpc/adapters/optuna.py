@@ -43,22 +43,47 @@ LAST_STEP = 0.1
 
 
 class OptunaObjective:
-    """The validation NLL, in nats per row, of what a trial suggests.
+    """The validation NLL, in nats per row, of what a trial suggests: an objective for `study.optimize`.
 
     Hidden trees are trained by EM, stopped early, and report every epoch, so that a pruner can end those that fall behind.
 
+    >>> import numpy as np
+    >>> import optuna
+    >>> import flatpc as fp
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> X = np.random.default_rng(0).integers(0, 2, (60, 4))
+    >>> objective = fp.adapters.OptunaObjective(X[:40], X[40:], epochs=2)
+    >>> study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    >>> objective.enqueue_simple(study)
+    >>> study.optimize(objective, n_trials=2)
+    >>> objective.circuit(study.best_trial).n_variables
+    4
+
     Parameters
     ----------
-    X, valid
-        Rows to learn from, and to judge by.
+    X
+        Rows to learn from.
+    valid
+        Rows to judge by.
     family
         As for `fp.structures.factorized`.
     epochs
-        The most that a hidden tree is trained.
+        Largest number of epochs of a hidden tree.
     patience
-        Epochs without a better validation NLL that end it earlier.
-    seed, missing, n_threads
-        As for `fp.fit`.
+        Number of epochs without a better validation NLL that end it earlier.
+    seed
+        Random seed of the structures and their parameters.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+    n_threads
+        Number of threads; by default one for each core.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
+    DataError
+        For rows that the families don't allow.
     """
 
     def __init__(
@@ -77,7 +102,18 @@ class OptunaObjective:
         self._trees = any(plan.structure == "chow_liu" for plan in self._simple)
 
     def enqueue_simple(self, study: Any) -> None:
-        """Have the study begin with independent variables and Chow-Liu trees, so that its best is at least as good as these."""
+        """Have the study begin with independent variables and Chow-Liu trees, so that its best is at least as good as these.
+
+        Parameters
+        ----------
+        study
+            An `optuna.Study`.
+
+        Raises
+        ------
+        OptionError
+            If it is something else.
+        """
         if not hasattr(study, "enqueue_trial"):
             raise wrong("study", study, "give an optuna.Study.")
         for plan in self._simple:
@@ -88,7 +124,23 @@ class OptunaObjective:
         return -float(self.circuit(trial).log_prob(self._split.valid, missing=self._task.missing).mean())
 
     def circuit(self, trial: Any) -> Circuit:
-        """The circuit of a trial; for one that is over, it is learnt again, with the same result."""
+        """The circuit of a trial; for one that is over, it is learnt again, with the same result.
+
+        Parameters
+        ----------
+        trial
+            An `optuna.Trial`, or a trial of a study that is over.
+
+        Returns
+        -------
+        Circuit
+            As it was when the validation NLL was best.
+
+        Raises
+        ------
+        OptionError
+            If it is something else.
+        """
         if not hasattr(trial, "suggest_categorical"):
             raise wrong("trial", trial, "give an optuna.Trial, or a trial of a study that is over.")
         structures = list(dict.fromkeys(plan.structure for plan in self._simple))

@@ -39,9 +39,37 @@ _FAMILIES = "Bernoulli, Categorical, Gaussian, Indicator, Literal"
 
 
 def from_pyjuice(root: Any) -> Circuit:
-    """The circuit below `root`, with its parameters; weights, float32 in PyJuice, are normalised anew in float64.
+    """The circuit below a PyJuice node, with its parameters.
 
-    A compiled model writes what it has learnt back to its nodes with `model.update_parameters()`: convert after that.
+    >>> import flatpc as fp
+    >>> import pyjuice as juice  # doctest: +SKIP
+    >>> coins = [juice.inputs(v, num_nodes=4, dist=juice.distributions.Bernoulli()) for v in range(2)]  # doctest: +SKIP
+    >>> root = juice.summate(juice.multiply(*coins), num_nodes=1)  # doctest: +SKIP
+    >>> root.init_parameters()  # doctest: +SKIP
+    >>> fp.adapters.from_pyjuice(root).n_variables  # doctest: +SKIP
+    2
+
+    Weights, which are float32 in PyJuice, are normalised anew in float64. A compiled model writes what it has learnt back to its
+    nodes with `model.update_parameters()`: convert after that.
+
+    Parameters
+    ----------
+    root
+        The root node of a PyJuice circuit, a `SumNodes`.
+
+    Returns
+    -------
+    Circuit
+        With the same distribution.
+
+    Raises
+    ------
+    OptionError
+        If it is no PyJuice node.
+    StructureError
+        For inputs over several variables, other distributions, or sums with external parameters.
+    ParameterError
+        For nodes without parameters.
     """
     if type(root).__module__.split(".")[0] != "pyjuice" or not hasattr(root, "chs"):
         raise OptionError(f"from_pyjuice takes the root node of a PyJuice circuit (a SumNodes), not a {type(root).__name__}.")

@@ -80,11 +80,11 @@ def hessian(
         `"tree"`: the closed form, for tree-structured circuits, in weights. `"columns"`: Hessian-vector products, several in one
         pass. `"auto"`: the closed form where it applies.
     engine
-        Of the Hessian-vector products: `"numba"` or `"torch"`.
+        Engine of the Hessian-vector products: `"auto"`, `"numba"` or `"torch"`.
     missing
         `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
     progress
-        Show a bar while columns are computed.
+        Whether to show a bar while columns are computed.
 
     Returns
     -------
@@ -119,15 +119,23 @@ def hessian(
 def likelihood_hessian(
     circuit: Circuit, x: Any, *, space: str = "weights", include_inputs: bool = False, missing: str = "raise"
 ) -> Array:
-    """`[P, P]`: the second derivatives of p(x) itself, not of its logarithm, at one row.
+    """The second derivatives of p(x) itself, not of its logarithm, at one row.
+
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> bool(abs(fp.curvature.likelihood_hessian(c, [1])).max() < 1e-12)  # p is linear in the weights of one sum
+    True
 
     For a tree, in the weights, `∂²p/∂θ_i∂θ_j = p g_i g_j / F_q` for two edges that one induced tree can contain, and 0 for all
     others, the diagonal included; for any circuit and in every space `∇²p = p (g gᵀ - H)`, H being `hessian`.
 
     Parameters
     ----------
-    circuit, x
-        Any circuit, and one row for it.
+    circuit
+        Any circuit.
+    x
+        One row for it.
     space, include_inputs, missing
         As for `hessian`.
 

@@ -26,16 +26,28 @@ _ODD = "an odd number, so that the circuit itself is on the grid"
 
 @dataclass(frozen=True)
 class Landscape:
-    """Mean negative log-likelihoods on a grid; drawn by `plot` (matplotlib) and `interactive` (plotly)."""
+    """Mean negative log-likelihoods on a grid; what `landscape` returns.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(50, 4))
+    >>> found = fp.curvature.landscape(fp.structures.hclt(X, n_latents=3), X, n_steps=3)
+    >>> found.dimensions, found.train.shape
+    (2, (3, 3))
+    >>> type(found.plot("surface")).__name__, type(found.interactive()).__name__  # by matplotlib and by plotly
+    ('Figure', 'Figure')
+    """
 
     steps: Array
     """`[n]`: how far along each direction, in filter lengths; 0 is the circuit itself."""
     train: Array
     """`[n]` or `[n, n]`: the loss at `steps[i]` along the first direction, and `steps[j]` along the second."""
     valid: Array | None
+    """The same of the validation rows, if there are any."""
     directions: Array
     """`[1 or 2, P]`, in the order of the parameters."""
     space: str
+    """`"logits"` or `"weights"`."""
 
     @property
     def dimensions(self) -> int:
@@ -43,14 +55,45 @@ class Landscape:
         return self.train.ndim
 
     def plot(self, kind: str = "auto", **options: Any) -> Any:
-        """A matplotlib figure: `"line"` for one direction, `"contour"` or `"surface"` for two."""
+        """A matplotlib figure.
+
+        Parameters
+        ----------
+        kind
+            `"line"` for one direction; `"contour"` or `"surface"` for two. `"auto"`: a line or a contour.
+        options
+            `title`, and `limits`, the least and the largest loss that is shown: to compare circuits, give all the same.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            With one panel for train rows and one for validation rows; a line shows both in one.
+
+        Raises
+        ------
+        OptionError
+            For a kind that doesn't go with the number of directions.
+        MissingPackageError
+            Without matplotlib.
+        """
         need("matplotlib", "plots", "A figure")
         from flatpc.curvature.plots import plot
 
         return plot(self, kind, **options)
 
     def interactive(self) -> Any:
-        """A plotly figure that can be turned."""
+        """A plotly figure that can be turned.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            A line, or surfaces.
+
+        Raises
+        ------
+        MissingPackageError
+            Without plotly.
+        """
         need("plotly", "plots", "A figure that can be turned")
         from flatpc.curvature.plots import interactive
 
@@ -84,12 +127,18 @@ def landscape(
 
     Parameters
     ----------
+    circuit
+        Any circuit.
+    X
+        Rows for it.
+    valid
+        Validation rows, for a second landscape.
     dimensions
         1: a line, 2: a surface over `n_steps × n_steps` points.
     radius
         How far to go in each direction: 1 moves every unit by the length of its own weights (`directions.py`).
     n_steps
-        Odd, so that the circuit itself is on the grid.
+        Number of points along each direction; odd, so that the circuit itself is on the grid.
     directions
         `"random"`: filter-normalised Gaussian directions. `"eigenvectors"`: of the largest eigenvalues of the loss's Hessian,
         scaled as a whole. Or an array `[dimensions, P]`, for several circuits with the same structure to be seen along the
@@ -100,6 +149,24 @@ def landscape(
         are divided by their sum.
     include_inputs
         Move the probabilities of Bernoulli and Categorical inputs too.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+    seed
+        Random seed of the directions.
+    progress
+        Whether to show a bar.
+
+    Returns
+    -------
+    Landscape
+        `steps`, `train`, `valid`, `directions` and `space`.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range, or directions of another shape.
+    DataError
+        For rows that are not the circuit's.
     """
     if isinstance(space, str) and space == "simplex":
         raise OptionError(

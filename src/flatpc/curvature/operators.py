@@ -68,11 +68,11 @@ def operator(
     reduction
         `"sum"`: of the rows' negative log-likelihoods. `"mean"`: of their mean.
     engine
-        `"numba"`: tangent passes over distinct sub-rows. `"torch"`: automatic differentiation, twice backward.
+        `"auto"` or `"numba"`: tangent passes over distinct sub-rows. `"torch"`: automatic differentiation, twice backward.
     missing
         `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
     progress
-        Show a bar while products are computed.
+        Whether to show a bar while products are computed.
 
     Returns
     -------
@@ -98,10 +98,31 @@ def operator(
 
 
 class HessianOperator(LinearOperator):  # type: ignore[misc]
-    """What `operator` returns; symmetric."""
+    """What `operator` returns: a symmetric SciPy `LinearOperator` of shape `[P, P]`.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> H = fp.curvature.operator(c, [[1]])
+    >>> H.gradient.round(6).tolist(), H.matrix().round(6).tolist()
+    ([-0.4, -1.6], [[0.16, 0.64], [0.64, 2.56]])
+
+    Parameters
+    ----------
+    layout
+        The order of the parameters.
+    source
+        What multiplies vectors by the Hessian of the log-likelihood in the weights.
+    space
+        `"weights"`, `"logits"` or `"simplex"`.
+    share
+        Share of the sum over rows: 1, or one over their number for the mean.
+    progress
+        Whether to show a bar.
+    """
 
     def __init__(self, layout: Layout, source: Any, space: str, share: float, progress: bool) -> None:
-        """`share` of the sum over rows: 1, or one over their number for the mean."""
         super().__init__(np.float64, (layout.size, layout.size))
         self.layout = layout
         self.space = space
@@ -138,7 +159,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return np.ravel(self._products(np.asarray(vector, np.float64).reshape(1, -1)))
 
     def _matmat(self, matrix: Any) -> Array:
-        with self.bar("Hessian-vector products", matrix.shape[1]):
+        with self._counted("Hessian-vector products", matrix.shape[1]):
             return self._products(np.ascontiguousarray(np.asarray(matrix, np.float64).T)).T
 
     def _products(self, vectors: Array) -> Array:
@@ -174,12 +195,17 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return spaces.product_in(self.space, self.layout, theta, lambda: theta * passes.gradient(rows, counts), product, vectors)
 
     def matrix(self) -> Array:
-        """`[P, P]`: the Hessian itself, symmetric to the last bit; infinite where float64 can't hold it.
+        """The Hessian itself, symmetric to the last bit; infinite where float64 can't hold it.
 
         Its columns are products with unit vectors, several at a time, and of each column only the part from its own node on is
         computed; a space other than the weights is changed to at the end.
+
+        Returns
+        -------
+        array
+            `[P, P]`.
         """
-        with self.bar("Columns of the Hessian", self.shape[0]), np.errstate(over="ignore", invalid="ignore"):
+        with self._counted("Columns of the Hessian", self.shape[0]), np.errstate(over="ignore", invalid="ignore"):
             H = self._source.matrix(self._scale, self._count)
             H = spaces.matrix_in(self.space, self.layout, self.layout.values, lambda: self._flows, H)
         if np.isfinite(H).all():
@@ -195,7 +221,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return self
 
     @contextmanager
-    def bar(self, what: str, total: int | None) -> Iterator[None]:
+    def _counted(self, what: str, total: int | None) -> Iterator[None]:
         """Count products on a progress bar, if progress is wanted and no bar is there already."""
         if not self._progress or self._bar is not None:
             yield

@@ -33,6 +33,7 @@ class Penalty:
     """A penalty and its gradient."""
 
     value: float
+    """The penalty R."""
     gradient: dict[int, Array]
     """Node -> ∂R/∂θ if the space is "weights", its part along the simplex if it is "simplex", otherwise ∂R/∂z with θ = softmax(z)
     for every unit."""
@@ -104,11 +105,43 @@ def penalty_of_rows(
     space: str = "weights",
     row_weights: Array | None = None,
 ) -> tuple[float, Array]:
-    """The same for some rows of a data set that is prepared already, at the evaluator's present parameters.
+    """`penalty` for some rows of prepared data, at the evaluator's present parameters; for training loops.
 
-    `passes` is made once, `flatpc.curvature.passes.Passes(evaluator, include_inputs)`, and `evidence` once.
-    The gradient is a vector in the order of `passes.layout`; `passes.layout.arrays` makes a dict of it. `row_weights [len(rows)]`
-    count rows more or less than once. Parameters must not be tied: `passes.layout.refuse_ties("trace")`.
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> from flatpc.curvature.passes import Passes
+    >>> from flatpc.engine.numba.evaluator import Evaluator
+    >>> from flatpc.engine.numba.evidence import Evidence
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> passes = Passes(Evaluator(c, "float64"), False)
+    >>> evidence = Evidence(passes.program, np.array([[1.0], [0.0]]))
+    >>> value, gradient = fp.curvature.penalty_of_rows(passes, evidence, np.array([0]))
+    >>> round(value, 6), gradient.round(6).tolist()
+    (2.72, [-2.176, -8.704])
+
+    Parameters
+    ----------
+    passes
+        `flatpc.curvature.passes.Passes(evaluator, include_inputs)`, made once. Parameters must not be tied.
+    evidence
+        The rows, prepared once.
+    rows
+        The numbers of the rows to use.
+    space
+        As for `penalty`.
+    row_weights
+        How often each of these rows counts; once by default.
+
+    Returns
+    -------
+    tuple of a float and an array
+        The penalty, and its gradient as a vector in the order of `passes.layout`; `passes.layout.arrays` makes a dict of it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown space, row numbers that the evidence doesn't have, or negative weights.
     """
     check_space(space, PENALTY_SPACES)
     from flatpc.curvature.passes import HardRows

@@ -96,6 +96,7 @@ class Breakdown:
     """Where the trace of the sum over rows, or of their mean, comes from."""
 
     total: float
+    """The trace."""
     by_node: dict[int, float]
     """Node -> what its own parameters contribute."""
     by_layer: dict[int, float]
@@ -114,12 +115,21 @@ def breakdown(
 ) -> Breakdown:
     """The trace, node by node and layer by layer.
 
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> found = fp.curvature.breakdown(c, [[1]])
+    >>> round(found.total, 6), list(found.by_node)                      # all of it comes from the sum
+    (2.72, [1])
+
     Parameters
     ----------
-    circuit, X, space, include_inputs, missing
+    circuit, X, space, include_inputs
         As for `trace`.
     reduction
         `"sum"` over rows, or `"mean"`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
 
     Returns
     -------
@@ -158,17 +168,27 @@ def diagonal(
 ) -> dict[int, Array]:
     """The diagonal of the Hessian of the negative log-likelihood.
 
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
+    >>> fp.curvature.diagonal(c, [[1]])[1].round(6).tolist()            # 0.2² / 0.5² and 0.8² / 0.5²
+    [[0.16, 2.56]]
+
     In the weights `Σ_x (∂ log p(x)/∂θ)²`: squared row by row, then added up. In logits `Σ_x d² - d (1 - 2θ)`. On the simplex the
     diagonal of the projected Hessian, `Σ_x (g - mean of g over the unit's edges)²`.
 
     Parameters
     ----------
-    circuit, X, include_inputs, missing
-        As for `trace`.
+    circuit, X
+        A circuit without tied parameters, and rows for it.
     space
         `"weights"`, `"logits"` or `"simplex"`.
+    include_inputs
+        Count the probabilities of Bernoulli and Categorical inputs as weights too.
     reduction
         `"sum"` over rows, or `"mean"`.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
 
     Returns
     -------

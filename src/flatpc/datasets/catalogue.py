@@ -18,21 +18,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataSet:
-    """One line of the catalogue."""
+    """One line of the catalogue; see `datasets`."""
 
     name: str
+    """The name that `load` takes."""
     kind: str
-    """Of its columns: `binary` or `continuous`."""
+    """What its columns are: `"binary"` or `"continuous"`."""
     n_variables: int
+    """Number of columns."""
     rows: dict[str, int]
-    """Of train, valid and test."""
+    """Number of rows of train, valid and test."""
     source: str
+    """Where it comes from, in words."""
     local: bool
     """Whether it can be had without a download."""
 
 
 def datasets() -> list[DataSet]:
-    """All data sets that `load` knows, drawn ones first."""
+    """All data sets that `load` knows, those that are drawn by seed first.
+
+    >>> import flatpc as fp
+    >>> [data.name for data in fp.datasets.datasets()][:3]
+    ['two_moons', 'spiral', 'pinwheel']
+
+    Returns
+    -------
+    list of DataSet
+        Name, kind, sizes and source of each.
+    """
     rows = dict.fromkeys(SPLITS, SPLIT_SIZE)
     out = [DataSet(name, "continuous", manifold(name, 2).shape[1], rows, "drawn by seed", True) for name in MANIFOLDS]
     out.append(DataSet("gaussian_mixture", "continuous", N_VARIABLES, rows, "drawn by seed", True))
@@ -43,10 +56,32 @@ def datasets() -> list[DataSet]:
 
 
 def load(name: str, seed: int = 0, fraction: float = 1.0) -> Splits:
-    """A data set by its name; `seed` draws those that are drawn, `fraction` keeps the first rows of train.
+    """A data set by its name.
 
-    >>> load("helix", fraction=0.05).train.shape
+    >>> import flatpc as fp
+    >>> fp.datasets.load("helix", fraction=0.05).train.shape
     (50, 3)
+
+    Parameters
+    ----------
+    name
+        One of the names of `datasets()`.
+    seed
+        Random seed of the data sets that are drawn; the others are always the same.
+    fraction
+        Share of the training rows to keep, the first ones.
+
+    Returns
+    -------
+    Splits
+        `train`, `valid` and `test`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name, or a fraction that is not between 0 and 1.
+    DataError
+        For a benchmark that is neither here nor can be downloaded.
     """
     choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets])
     seed = seed_number(seed)

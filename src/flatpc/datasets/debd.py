@@ -74,17 +74,35 @@ def registry() -> Registry:
 
 
 def load_debd(name: str, folder: str | os.PathLike[str] | None = None, *, download: bool = True) -> Splits:
-    """The splits of one benchmark, checked bit by bit.
+    """The splits of one binary benchmark, checked bit by bit.
+
+    >>> import flatpc as fp
+    >>> fp.datasets.load_debd("nltcs", "/no/such/folder")
+    Traceback (most recent call last):
+        ...
+    flatpc.errors.DataError: There is no /no/such/folder/debd/nltcs.npz. ...
 
     Parameters
     ----------
     name
         One of `DEBD` or `DEBD_EXTRA`.
     folder
-        What holds `debd/<name>.npz`; unless given, the environment variable `FLATPC_DATA`. With neither, the set is downloaded
-        once and kept in the user's cache (the environment variable `FLATPC_CACHE` moves it).
+        The folder that holds `debd/<name>.npz`; by default the environment variable `FLATPC_DATA`. With neither, the set is
+        downloaded once and kept in the user's cache (the environment variable `FLATPC_CACHE` moves it).
     download
-        False never goes to the network.
+        Whether a set that is not here may be downloaded.
+
+    Returns
+    -------
+    Splits
+        `train`, `valid` and `test`, of 0 and 1.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name.
+    DataError
+        For a set that is not there, or whose rows are not those of the benchmark.
     """
     known = registry().sets
     benchmark = known[choice("name", name, known)]

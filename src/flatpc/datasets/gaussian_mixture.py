@@ -31,18 +31,45 @@ SPLIT_SIZE = 1000
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """Σ_k w_k N(m_k, C_k)."""
+    """Σ_k w_k N(m_k, C_k): a ground truth whose density is known.
+
+    >>> import flatpc as fp
+    >>> truth = fp.datasets.GaussianMixture.draw(seed=0)
+    >>> X = truth.sample(5, seed=1)
+    >>> X.shape, truth.log_prob(X).shape
+    ((5, 16), (5,))
+    """
 
     weights: Array
-    """`[K]`."""
+    """`[K]`: of the components."""
     means: Array
-    """`[K, D]`."""
+    """`[K, D]`: of each component."""
     covariances: Array
-    """`[K, D, D]`."""
+    """`[K, D, D]`: of each component."""
 
     @staticmethod
     def draw(seed: int = 0, n_variables: int = N_VARIABLES, n_components: int = N_COMPONENTS) -> GaussianMixture:
-        """A random mixture as the head of this file describes it; every variable has mean 0 and variance 1."""
+        """A random mixture; every variable has mean 0 and variance 1.
+
+        Parameters
+        ----------
+        seed
+            Random seed of the mixture.
+        n_variables
+            Number of variables.
+        n_components
+            Number of components. In each, the variables depend on one another.
+
+        Returns
+        -------
+        GaussianMixture
+            With weights from a Dirichlet distribution.
+
+        Raises
+        ------
+        OptionError
+            For an option out of its range.
+        """
         n_variables, n_components = whole_number("n_variables", n_variables, 1), whole_number("n_components", n_components, 1)
         rng = np.random.default_rng(seed_number(seed))
         weights = rng.dirichlet(np.full(n_components, 5.0))
@@ -55,7 +82,25 @@ class GaussianMixture:
         return GaussianMixture(weights, (means - centre) / scale, covariances / np.outer(scale, scale))
 
     def sample(self, n: int, seed: int = 0) -> Array:
-        """`n` rows."""
+        """Random rows.
+
+        Parameters
+        ----------
+        n
+            Number of rows.
+        seed
+            Random seed of the rows.
+
+        Returns
+        -------
+        array
+            `[n, D]`.
+
+        Raises
+        ------
+        OptionError
+            For an option out of its range.
+        """
         n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
         component = rng.choice(len(self.weights), size=n, p=self.weights)
         root = np.linalg.cholesky(self.covariances)
@@ -63,7 +108,23 @@ class GaussianMixture:
         return np.asarray(self.means[component] + np.einsum("nij,nj->ni", root[component], noise))
 
     def log_prob(self, X: Array) -> Array:
-        """`[N]`: the exact log-density of every row."""
+        """The exact log-density of every row.
+
+        Parameters
+        ----------
+        X
+            Rows, `[N, D]`.
+
+        Returns
+        -------
+        array
+            `[N]`.
+
+        Raises
+        ------
+        ShapeError
+            For rows with another number of columns.
+        """
         X, _ = read_matrix(X)
         if X.shape[1] != self.means.shape[1]:
             raise ShapeError(f"The rows have {X.shape[1]} columns, but the mixture is over {self.means.shape[1]} variables.")
@@ -77,23 +138,58 @@ class GaussianMixture:
 
 
 def gaussian_mixture(n: int, seed: int = 0) -> Array:
-    """`n` rows of the mixture drawn with seed 0; `seed` is that of the rows.
+    """Rows of the mixture that `GaussianMixture.draw(seed=0)` gives.
 
-    >>> gaussian_mixture(100).shape
+    >>> import flatpc as fp
+    >>> fp.datasets.gaussian_mixture(100).shape
     (100, 16)
+
+    Parameters
+    ----------
+    n
+        Number of rows.
+    seed
+        Random seed of the rows; the mixture stays the same.
+
+    Returns
+    -------
+    array
+        `[n, 16]`.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
     """
     return GaussianMixture.draw().sample(n, seed)
 
 
 def gaussian_mixture_splits(seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
-    """Train, validation and test rows, `size` each; then the first `fraction` of train.
-
-    Learnt by a hidden Chow-Liu tree with Gaussian inputs:
+    """Train, validation and test rows of `gaussian_mixture`.
 
     >>> import flatpc as fp
-    >>> data = gaussian_mixture_splits(fraction=0.1)
+    >>> data = fp.datasets.gaussian_mixture_splits(fraction=0.1)
     >>> fp.structures.hclt(data.train, n_latents=8, family="gaussian").n_variables
     16
+
+    Parameters
+    ----------
+    seed
+        Random seed of the rows.
+    fraction
+        Share of the training rows to keep, the first ones.
+    size
+        Number of rows of each split.
+
+    Returns
+    -------
+    Splits
+        `train`, `valid` and `test`.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
     """
     size = whole_number("size", size, 1, MOST // 3)
     rows = gaussian_mixture(3 * size, seed)

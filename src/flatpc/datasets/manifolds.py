@@ -31,10 +31,30 @@ SPLIT_SIZE = 1000
 
 
 def manifold(name: str, n: int, seed: int = 0) -> Array:
-    """`n` rows of the curve called `name`, each dimension with mean 0 and variance 1.
+    """Rows around a curve in two or three dimensions, each dimension with mean 0 and variance 1.
 
-    >>> manifold("helix", 100).shape
+    >>> import flatpc as fp
+    >>> fp.datasets.manifold("helix", 100).shape
     (100, 3)
+
+    Parameters
+    ----------
+    name
+        One of `MANIFOLDS`.
+    n
+        Number of rows, at least 2.
+    seed
+        Random seed of the rows.
+
+    Returns
+    -------
+    array
+        `[n, 2]` or `[n, 3]`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name, or fewer than two rows.
     """
     name, n = choice("name", name, MANIFOLDS), whole_number("n", n, 2, why="as standardising takes two rows")
     rows = MANIFOLDS[name](n, np.random.default_rng(seed_number(seed)))
@@ -42,7 +62,33 @@ def manifold(name: str, n: int, seed: int = 0) -> Array:
 
 
 def manifold_splits(name: str, seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
-    """Train, validation and test rows, `size` each, from one standardised draw; then the first `fraction` of train."""
+    """Train, validation and test rows from one standardised draw of `manifold`.
+
+    >>> import flatpc as fp
+    >>> fp.datasets.manifold_splits("two_moons", fraction=0.05).train.shape
+    (50, 2)
+
+    Parameters
+    ----------
+    name
+        One of `MANIFOLDS`.
+    seed
+        Random seed of the rows.
+    fraction
+        Share of the training rows to keep, the first ones.
+    size
+        Number of rows of each split.
+
+    Returns
+    -------
+    Splits
+        `train`, `valid` and `test`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name, or an option out of its range.
+    """
     size = whole_number("size", size, 1, MOST // 3)
     rows = manifold(name, 3 * size, seed)
     return Splits(name, rows[:size], rows[size : 2 * size], rows[2 * size :]).fraction(fraction)

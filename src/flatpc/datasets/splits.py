@@ -16,23 +16,69 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Splits:
-    """One data set; rows are float64, as circuits read them."""
+    """Train, validation and test rows of one data set, in float64.
+
+    >>> import flatpc as fp
+    >>> data = fp.datasets.load("spiral")
+    >>> data.fraction(0.1).train.shape, data.valid.shape
+    ((100, 2), (1000, 2))
+    """
 
     name: str
+    """Of the data set."""
     train: Array
+    """`[N, D]`: rows to learn from."""
     valid: Array
+    """`[N, D]`: rows to choose by."""
     test: Array
+    """`[N, D]`: rows to judge by."""
 
     def fraction(self, fraction: float, *, how: str = "first", seed: int = 0) -> Splits:
-        """The same validation and test rows with fewer training rows."""
+        """The same validation and test rows with fewer training rows.
+
+        Parameters
+        ----------
+        fraction, how, seed
+            As for `fraction_of`.
+
+        Returns
+        -------
+        Splits
+            With some of the training rows.
+        """
         return replace(self, train=fraction_of(self.train, fraction, how=how, seed=seed))
 
 
 def fraction_of(rows: Any, fraction: float, *, how: str = "first", seed: int = 0) -> Any:
-    """`int(fraction · N)` of the rows, at least one: the first ones, or a random subset by seed, in their old order.
+    """`int(fraction · N)` of the rows, at least one, in their old order.
 
-    >>> fraction_of(np.arange(10), 0.3)
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.datasets.fraction_of(np.arange(10), 0.3)
     array([0, 1, 2])
+
+    Parameters
+    ----------
+    rows
+        An array, a tensor or a list.
+    fraction
+        Share of the rows to keep, greater than 0 and at most 1.
+    how
+        `"first"`: the first ones. `"random"`: a random subset.
+    seed
+        Random seed of the subset.
+
+    Returns
+    -------
+    array, tensor or list
+        What was given, with fewer rows.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
+    DataError
+        If there are no rows, or nothing that has rows.
     """
     fraction = number("fraction", fraction, 0.0, 1.0, above=True, what="it is greater than 0 and at most 1")
     how, seed = choice("how", how, ("first", "random")), seed_number(seed)

@@ -14,22 +14,35 @@ from flatpc.structures.options import FamilyLike, read_columns
 
 
 def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
-    """p(x) = Π_v p_v(x_v), fitted to the rows.
+    """Independent variables: p(x) = Π_v p_v(x_v), fitted to the rows.
 
-    >>> circuit = factorized([[0, 1], [1, 1]], smoothing=0.0)
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.factorized([[0, 1], [1, 1]], smoothing=0.0)
     >>> circuit.parameters[0]["p"].tolist(), circuit.parameters[1]["p"].tolist()
     ([0.5], [1.0])
 
     Parameters
     ----------
     X
-        Rows; NaN is a missing value, left out of its column's fit.
+        Rows. Missing values (NaN) are left out of their column's fit.
     family
         A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as
         the column shows.
     smoothing
-        A number of further observations of every variable, spread evenly over its values (Bernoulli, Categorical,
-        Binomial; other families are fitted by maximum likelihood).
+        Number of additional observations of every variable, spread evenly over its values (Bernoulli, Categorical,
+        Binomial). Other families are fitted by maximum likelihood.
+
+    Returns
+    -------
+    Circuit
+        One input per variable and their product.
+
+    Raises
+    ------
+    OptionError
+        For an unknown family or a negative smoothing.
+    DataError
+        For rows that the families don't allow, or a column without values.
     """
     smoothing = count("smoothing", smoothing)
     rows, families = read_columns(X, family)

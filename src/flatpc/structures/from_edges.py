@@ -26,7 +26,8 @@ _INDEX = re.compile(r"((?<=[Nn]ode )|(?<=Nodes )|(?<=\d and )|(?<=child ))\d+")
 def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
     """Any smooth and decomposable circuit of scalar nodes: arithmetic circuits, SPNs, PSDDs, cutset networks.
 
-    >>> circuit = from_edges(
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.from_edges(
     ...     nodes={
     ...         "weather": "sum",
     ...         "wet": "product",
@@ -48,6 +49,8 @@ def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
     >>> circuit.n_variables, circuit.is_deterministic
     (2, True)
 
+    The one node without a parent is the root. Nodes may be given in any order; `circuit.nodes` has children before parents.
+
     Parameters
     ----------
     nodes
@@ -58,7 +61,19 @@ def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
     edges
         `(sum, child, weight)` and `(product, child)`, in any order. The weights of each sum add up to 1.
 
-    The one node without a parent is the root. Nodes are sorted here; `circuit.nodes` has children before parents.
+    Returns
+    -------
+    Circuit
+        With one unit per node.
+
+    Raises
+    ------
+    StructureError
+        For an unknown node, a cycle, more than one root, or nodes that make no smooth and decomposable circuit.
+    ParameterError
+        For missing, additional or wrong weights and parameters.
+    OptionError
+        For nodes or edges of the wrong type, or an unknown family.
     """
     instance("nodes", nodes, Mapping, "a dict from names to 'sum', 'product' or inputs")
     edges = several("edges", edges, "a list of edges: (sum, child, weight) or (product, child)")

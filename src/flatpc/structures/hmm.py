@@ -16,11 +16,14 @@ def hmm(
     homogeneous: bool = False,
     seed: int = 0,
 ) -> Circuit:
-    """p(x, z) = p(z_0) p(x_0 | z_0) Π p(z_t | z_{t-1}) p(x_t | z_t), with random parameters; variable t is step t.
+    """A hidden Markov model of a fixed length, with random parameters; variable t is step t.
 
-    >>> hmm(5, n_latents=3).n_parameters  # initial 3, four transitions of 9, five emissions of 3
+    p(x, z) = p(z_0) p(x_0 | z_0) Π p(z_t | z_{t-1}) p(x_t | z_t)
+
+    >>> import flatpc as fp
+    >>> fp.structures.hmm(5, n_latents=3).n_parameters  # initial 3, four transitions of 9, five emissions of 3
     54
-    >>> hmm(5, n_latents=3, homogeneous=True).n_parameters  # initial 3, one transition, one emission
+    >>> fp.structures.hmm(5, n_latents=3, homogeneous=True).n_parameters  # initial 3, one transition, one emission
     15
 
     Parameters
@@ -28,13 +31,23 @@ def hmm(
     length
         Number of steps.
     n_latents
-        States of the latent variable.
+        Number of states of the latent variable.
     family
-        Of the emissions; a list gives each step its own.
+        Family of the emissions, or its name; a list gives each step its own.
     homogeneous
-        True shares (ties) the transition and the emission between all steps.
+        Whether all steps share (tie) the transition and the emission.
     seed
-        Of the parameters.
+        Random seed of the parameters.
+
+    Returns
+    -------
+    Circuit
+        Over `length` variables.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range, or a homogeneous model with several families.
     """
     length, n_latents = whole_number("length", length, 1), whole_number("n_latents", n_latents, 1)
     families = resolve_families(family, length)

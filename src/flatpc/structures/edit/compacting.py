@@ -22,11 +22,23 @@ def compact(circuit: Circuit) -> Circuit:
     >>> import flatpc as fp
     >>> mask = np.array([[True, False, True]])
     >>> circuit = fp.Circuit([fp.Input(0, fp.Bernoulli(), 3), fp.Sum((0,), 1, mask)])
-    >>> compact(circuit).widths
+    >>> fp.structures.compact(circuit).widths
     (2, 1)
 
-    A unit stays if its place in a product or mixture is bound to one that is used. Circuits whose sums share weights are left
-    as they are.
+    Parameters
+    ----------
+    circuit
+        A circuit, such as `prune` returns. One whose sums share weights is returned as it is.
+
+    Returns
+    -------
+    Circuit
+        With fewer units. A unit stays if its place in a product or mixture is bound to one that is used.
+
+    Raises
+    ------
+    OptionError
+        If it is not a circuit.
     """
     check_circuit(circuit)
     if any(isinstance(node, Sum | Mixture) and node.tie is not None for node in circuit.nodes):

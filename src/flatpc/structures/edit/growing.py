@@ -18,20 +18,39 @@ Ints = NDArray[np.int64]
 
 
 def grow(circuit: Circuit, noise: float = 0.1, seed: int = 0) -> Circuit:
-    """Two copies of every unit that can have them; with `noise=0` the distribution is what it was.
+    """Two copies of every unit that can have them; with `noise=0` the distribution stays the same.
 
     >>> import numpy as np
     >>> import flatpc as fp
     >>> X = np.random.default_rng(0).integers(0, 2, size=(100, 4))
     >>> circuit = fp.structures.hclt(X, n_latents=8)
-    >>> bigger = grow(circuit, noise=0.0)
+    >>> bigger = fp.structures.grow(circuit, noise=0.0)
     >>> bool(np.allclose(bigger.log_prob(X), circuit.log_prob(X)))
     True
 
-    An edge is copied between all copies of its ends and its weight shared out evenly. Weights are then multiplied by numbers
-    drawn from N(1, noise²), at least 0, and normalised, without which the copies would stay the same for ever.
+    An edge is copied between all copies of its ends, and its weight is shared out evenly. Weights are then multiplied by numbers
+    drawn from N(1, noise²), at least 0, and normalised: without noise the copies would stay the same for ever.
 
-    The root has one unit, and so have the nodes whose width hangs on the root's, through products and mixtures.
+    The root has one unit, and so have the nodes whose width depends on the root's through products and mixtures.
+
+    Parameters
+    ----------
+    circuit
+        Any circuit.
+    noise
+        Relative size of the noise on copied weights.
+    seed
+        Random seed of the noise.
+
+    Returns
+    -------
+    Circuit
+        With up to twice as many units and four times as many edges.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
     """
     noise = number("noise", noise, 0.0, what="it is the relative size of the noise on copied weights, 0 or more")
     rng = np.random.default_rng(seed_number(seed))

@@ -16,14 +16,30 @@ from flatpc.errors import OptionError
 
 
 def mix(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
-    """p(x) = Σ_i w_i p_i(x).
+    """A mixture of circuits over the same variables: p(x) = Σ_i w_i p_i(x).
 
-    >>> from flatpc import Bernoulli
-    >>> coins = [Circuit([Input(0, Bernoulli())], {0: {"p": [p]}}) for p in (0.2, 0.6)]
-    >>> float(np.exp(mix(coins).log_prob([[1]])[0]))
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coins = [fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [p]}}) for p in (0.2, 0.6)]
+    >>> float(np.exp(fp.structures.mix(coins).log_prob([[1]])[0]))
     0.4
 
-    `weights` are even unless given, and are divided by their sum.
+    Parameters
+    ----------
+    circuits
+        One or more circuits.
+    weights
+        One number per circuit, not negative; divided by their sum. Even by default.
+
+    Returns
+    -------
+    Circuit
+        A sum over the circuits; of a single one, the circuit itself.
+
+    Raises
+    ------
+    OptionError
+        For no circuits, circuits with different numbers of variables, or wrong weights.
     """
     circuits = [check_circuit(circuit) for circuit in several("circuits", circuits, "a list of circuits")]
     if not circuits:

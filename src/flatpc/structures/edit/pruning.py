@@ -27,21 +27,37 @@ Array = NDArray[np.float64]
 
 
 def prune(circuit: Circuit, X: Any, fraction: float, *, missing: str = "raise") -> Circuit:
-    """Without the share `fraction` of the sums' edges that has the least flow over the rows X; each unit keeps its best edge.
+    """The circuit without those of the sums' edges that have the least flow; each unit keeps its best edge.
 
     >>> import numpy as np
     >>> import flatpc as fp
     >>> X = np.random.default_rng(0).integers(0, 2, size=(100, 4))
     >>> circuit = fp.structures.hclt(X, n_latents=8)
-    >>> prune(circuit, X, 0.5).n_edges < circuit.n_edges
+    >>> fp.structures.prune(circuit, X, 0.5).n_edges < circuit.n_edges
     True
 
     Parameters
     ----------
-    circuit, X, missing
-        As for `circuit.flows`.
+    circuit
+        Any circuit.
+    X
+        Rows over which the flows are summed.
     fraction
-        From 0 to less than 1, of the edges that there are.
+        Share of the edges to remove, from 0 to less than 1.
+    missing
+        `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
+
+    Returns
+    -------
+    Circuit
+        With masks where edges are gone, and the remaining weights normalised. `compact` removes the units that are left over.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
+    DataError
+        For rows that are not the circuit's.
     """
     fraction = share_of_edges("fraction", fraction)
     flows = check_circuit(circuit).flows(X, missing=missing).sums

@@ -28,7 +28,8 @@ def poon_domingos(
 ) -> Circuit:
     """A circuit over a grid of variables that mixes all cuts of each rectangle into two, with random parameters.
 
-    >>> circuit = poon_domingos(shape=(4, 4), delta=2)
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.poon_domingos(shape=(4, 4), delta=2)
     >>> circuit.n_variables, circuit.is_structured_decomposable
     (16, False)
 
@@ -39,16 +40,28 @@ def poon_domingos(
     Parameters
     ----------
     shape
-        The grid: a length, or (rows, columns), or more axes. Variables count along the last axis first.
+        The grid: a length, or (rows, columns), or more axes. Variables are numbered along the last axis first.
     delta
         Distance between cuts, 1 or more; a fraction is rounded down cut by cut. Of a list, each rectangle is cut by the
-        first entry that cuts it: [8, 2] cuts coarsely, and finely what the coarse cuts left over.
-    n_sums, n_inputs
-        Units of every inner region below the root, and of every leaf region.
+        first entry that cuts it: `[8, 2]` cuts coarsely, and finely what the coarse cuts left over.
+    n_sums
+        Number of units of every inner region below the root.
+    n_inputs
+        Number of units of every leaf region.
     family
         A family or its name, for all variables, or a list with one for each.
     seed
-        Of the parameters.
+        Random seed of the parameters.
+
+    Returns
+    -------
+    Circuit
+        Over as many variables as the grid has places.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
     """
     lengths = tuple(whole_number("shape", s, 1) for s in _listed(shape))
     if not lengths:

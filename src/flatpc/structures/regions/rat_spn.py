@@ -25,7 +25,8 @@ def rat_spn(
 ) -> Circuit:
     """A mixture of random binary decompositions of the variables (RAT-SPN, Einsum Network), with random parameters.
 
-    >>> rat_spn(2).n_parameters  # ten times 2 x 10 Gaussians of 2 numbers and 100 weights; 10 mixing weights
+    >>> import flatpc as fp
+    >>> fp.structures.rat_spn(2).n_parameters  # ten times 2 x 10 Gaussians of 2 numbers and 100 weights; 10 mixing weights
     1410
 
     Each repetition cuts the variables into two random halves, these again, `depth` times over or until single variables
@@ -38,15 +39,27 @@ def rat_spn(
     n_variables
         Number of variables.
     depth
-        Cuts from the whole to a leaf; 0 gives a mixture of factorised distributions.
+        Number of cuts from the whole to a leaf; 0 gives a mixture of factorised distributions.
     n_repetitions
         Number of random decompositions.
-    n_sums, n_inputs
-        Units of every inner region below the root, and of every leaf region.
+    n_sums
+        Number of units of every inner region below the root.
+    n_inputs
+        Number of units of every leaf region.
     family
         A family or its name, for all variables, or a list with one for each.
     seed
-        Of the decompositions and the parameters.
+        Random seed of the decompositions and the parameters.
+
+    Returns
+    -------
+    Circuit
+        Over `n_variables` variables.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
     """
     n_variables = whole_number("n_variables", n_variables, 1)
     depth = whole_number("depth", depth, 0)

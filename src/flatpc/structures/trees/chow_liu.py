@@ -21,7 +21,8 @@ from flatpc.structures.trees.tree_models import TreeModel, check_prior, fit_tree
 def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical", *, prior: str = "even") -> Circuit:
     """The tree-shaped Bayesian network that fits discrete rows best: p(x) = p(x_r) Π p(x_v | x_parent(v)).
 
-    >>> circuit = chow_liu([[0, 0], [1, 1], [1, 1]], smoothing=0.0)
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.chow_liu([[0, 0], [1, 1], [1, 1]], smoothing=0.0)
     >>> circuit.is_deterministic
     True
 
@@ -34,16 +35,27 @@ def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical",
     Parameters
     ----------
     X
-        Rows of whole numbers from 0; NaN is a missing value, and each pair of variables is then counted over the rows
-        that have both.
+        Rows of whole numbers from 0. With missing values (NaN), each pair of variables is counted over the rows that have both.
     smoothing
-        A number of further rows, spread evenly over the joint values of each pair of variables.
+        Number of additional rows, spread evenly over the joint values of each pair of variables.
     family
         `"categorical"`: every variable takes as many values as its column shows, and at least two. `"bernoulli"`,
         `Categorical(n)`, or a list with one for each variable, say otherwise.
     prior
-        `"marginals"`: the rows that smoothing adds are so many for each value of the parent, with the child distributed as it is
-        in all rows. Of sparse or few rows this makes a better model, between the tree and independent variables.
+        `"even"`, or `"marginals"`: smoothing adds its rows to each value of the parent, with the child distributed as it is in
+        all rows. For sparse or few rows this makes a better model, between the tree and independent variables.
+
+    Returns
+    -------
+    Circuit
+        Deterministic, with one sum per variable.
+
+    Raises
+    ------
+    OptionError
+        For an unknown family or prior, or a negative smoothing.
+    DataError
+        For rows that the families don't allow; `TooLargeError` for more variables or values than fit.
     """
     smoothing = count("smoothing", smoothing)
     check_prior(prior)

@@ -38,12 +38,13 @@ def hclt(
 ) -> Circuit:
     """A hidden Chow-Liu tree over the variables of X, or a mixture of several.
 
-    >>> circuit = hclt([[0, 0, 0], [0, 1, 1], [1, 1, 1]], n_latents=4)
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.hclt([[0, 0, 0], [0, 1, 1], [1, 1, 1]], n_latents=4)
     >>> circuit.n_variables, circuit.is_structured_decomposable
     (3, True)
 
     Every variable v that has children in the Chow-Liu tree gets a latent z_v with `n_latents` states, and
-    p(x, z) = p(z_r) Π p(z_v | z_parent(v)) Π p(x_v | z_v). A leaf of the tree hangs on its parent's latent: one of its own
+    p(x, z) = p(z_r) Π p(z_v | z_parent(v)) Π p(x_v | z_v). A leaf of the tree depends on its parent's latent: one of its own
     would add weights but no distribution. With m inner variables and K states, one tree has `(m - 1) K² + K` weights.
 
     Up to 16,384 variables, of up to 1,048,576 values each; the tree is learnt within 1.5 GiB of memory beside the rows and the
@@ -52,25 +53,25 @@ def hclt(
     Parameters
     ----------
     X
-        Rows from which the tree is learnt; NaN is a missing value, and each pair of variables is then counted over the
-        rows that have both.
+        Rows from which the tree is learnt. With missing values (NaN), each pair of variables is counted over the rows that have
+        both.
     n_latents
-        States of each latent variable: the width K of the nodes.
+        Number of states of each latent variable: the width K of the nodes.
     family
         A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as the
-        column shows. For the tree, columns of other families are sorted into bins (`mutual_information.binned`).
+        column shows. To learn the tree, columns of other families are sorted into bins.
     n_trees
-        How many trees a sum at the root mixes.
+        Number of trees that a sum at the root mixes.
     smoothing
-        A number of further rows, spread evenly over the joint values of each pair of variables.
+        Number of additional rows, spread evenly over the joint values of each pair of variables.
     seed
-        Of the parameters, and of the clusters; halved trees don't depend on it.
+        Random seed of the parameters and of the clusters; halved trees don't depend on it.
     init
         `"random"` parameters; those of the `"chow-liu"` tree, every state of a latent standing for one value of its variable, so
         that learning starts from the tree's likelihood; or random weights over inputs with the `"marginals"` of the variables,
         so that it starts from that of independent variables.
     noise
-        The share of chance in the last two: without any, states are alike and stay so.
+        Share of random parameters in the last two; without any, states are alike and stay so.
     trees
         Where further trees come from. `"halved"`: the first one has the largest total mutual information; for every later one the
         mutual information of a pair is halved as many times as earlier trees have used it as an edge, which leaves strong
@@ -78,6 +79,18 @@ def hclt(
         explains best.
     prior
         What smoothing adds to the tables with which learning starts; see `chow_liu`.
+
+    Returns
+    -------
+    Circuit
+        Ready for `fp.fit`.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range, or an unknown name.
+    DataError
+        For rows that the families don't allow; `TooLargeError` for more variables or values than fit.
     """
     smoothing = count("smoothing", smoothing)
     check_prior(prior)

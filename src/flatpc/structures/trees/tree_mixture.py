@@ -29,11 +29,13 @@ def tree_mixture(
     steps: int = 20,
     seed: int = 0,
 ) -> Circuit:
-    """p(x) = Σ_c w_c p_c(x), every p_c a Chow-Liu tree, learnt by EM.
+    """A mixture of Chow-Liu trees, each with edges and tables of its own, learnt by EM: p(x) = Σ_c w_c p_c(x).
 
+    >>> import numpy as np
+    >>> import flatpc as fp
     >>> X = np.random.default_rng(0).integers(0, 2, (100, 5))
-    >>> tree_mixture(X, n_trees=3).nodes[-1].width
-    1
+    >>> fp.structures.tree_mixture(X, n_trees=3).n_variables
+    5
 
     An E-step shares every row out among the trees by how well each explains it; an M-step makes each tree the Chow-Liu tree of
     its share of the rows: edges and tables both maximise the expected log-likelihood (less what smoothing takes).
@@ -42,17 +44,31 @@ def tree_mixture(
 
     Parameters
     ----------
-    X, family
-        As for `chow_liu`, without missing values.
+    X
+        Rows of whole numbers from 0, without missing values.
     n_trees
-        Of the mixture.
+        Number of trees.
     smoothing
-        A number of further rows for each tree, in which pairs of variables are as common as in all rows together; and as many
+        Number of additional rows for each tree, in which pairs of variables are as common as in all rows together; and as many
         for each value of a parent in the tables, with the child distributed as it is given that value in all rows.
+    family
+        As for `chow_liu`.
     steps
-        Of EM, the most; it ends early when a step gains less than 10⁻⁴ of the likelihood.
+        Largest number of EM steps; it ends early when a step gains less than 10⁻⁴ of the likelihood.
     seed
-        Of the first clusters, which are those of k-means.
+        Random seed of the first clusters, which are those of k-means.
+
+    Returns
+    -------
+    Circuit
+        A sum over the trees.
+
+    Raises
+    ------
+    OptionError
+        For an option out of its range.
+    DataError
+        For rows that the families don't allow; `MissingValueError` for missing values.
     """
     smoothing = count("smoothing", smoothing)
     n_trees = whole_number("n_trees", n_trees, 1)
