@@ -73,14 +73,20 @@ def directive(name: str, thing: Any) -> str:
     if inspect.isclass(thing) and issubclass(thing, Exception):
         return f".. autoexception:: {name}"
     if inspect.isclass(thing):
-        # scikit-learn adds methods to its estimators, which its own pages describe.
-        added = [member for member, value in vars(thing).items() if type(value).__module__.startswith("sklearn.")]
-        left_out = f"\n   :exclude-members: {', '.join(added)}" if added else ""
-        return f".. autoclass:: {name}\n   :members:{left_out}"
+        left_out = sorted(told_elsewhere(thing))
+        return f".. autoclass:: {name}\n   :members:" + (f"\n   :exclude-members: {', '.join(left_out)}" if left_out else "")
     if inspect.isfunction(thing):
         return f".. autofunction:: {name}"
     text = "\n".join(f"   {line}".rstrip() for line in text_below(name).splitlines())
     return f".. py:data:: {name}\n\n{text}"
+
+
+def told_elsewhere(kind: type) -> set[str]:
+    """Members that override one of our own, which its class describes, and those that scikit-learn adds to its estimators."""
+    own = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("flatpc.")]
+    overriding = {name for name in own if any(name in vars(base) for base in bases)}
+    return overriding | {name for name, value in own.items() if type(value).__module__.startswith("sklearn.")}
 
 
 def text_below(name: str) -> str:

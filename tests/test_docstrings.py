@@ -118,6 +118,9 @@ def complaints_about_sections(thing: Any, parameters: list[str], returns: bool, 
 def complaints_about_examples(text: str, required: bool) -> Iterator[str]:
     if required and not examples(text):
         yield "an example is missing"
+    for name, lines in sections(text).items():
+        if name not in ("", "Examples") and any(line.lstrip().startswith(">>>") for line in lines):
+            yield f"the example is part of the section {name}: put it before all sections"
     if unknown := unknown_names(text):
         yield f"the example uses {', '.join(sorted(unknown))} without importing it"
 

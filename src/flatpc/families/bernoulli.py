@@ -15,7 +15,13 @@ from flatpc.families.initialize import random_simplex
 
 @dataclass(frozen=True)
 class Bernoulli(Finite):
-    """P(x=1) = p. Parameters: `p [K]`."""
+    """Two values: P(x=1) = p. Parameters of a unit: `p [K]`.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.Bernoulli().mean({"p": np.array([0.25])}).tolist()
+    [0.25]
+    """
 
     names: ClassVar[tuple[str, ...]] = ("p",)
 

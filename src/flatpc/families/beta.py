@@ -23,6 +23,12 @@ class Beta(Family):
 
     With y = (x - low) / (high - low), p is proportional to y^(a-1) (1-y)^(b-1).
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"a": np.array([2.0]), "b": np.array([2.0])}
+    >>> float(fp.Beta(0.0, 10.0).mean(unit)[0])
+    5.0
+
     Parameters
     ----------
     low, high
@@ -34,12 +40,6 @@ class Beta(Family):
     ------
     OptionError
         Unless `low` < `high`, both finite, and `largest` is above 0.001.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"a": np.array([2.0]), "b": np.array([2.0])}
-    >>> float(fp.Beta(0.0, 10.0).mean(unit)[0])
-    5.0
     """
 
     low: float = 0.0

@@ -27,7 +27,23 @@ from flatpc.families.counts import entropy_of_counts, quantile_of_counts, torch_
 
 @dataclass(frozen=True)
 class Binomial(Family):
-    """Number of successes in `n` trials. Parameters: `p [K]`."""
+    """Number of successes in `n` trials. Parameters of a unit: `p [K]`.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.Binomial(10).mean({"p": np.array([0.25])}).tolist()
+    [2.5]
+
+    Parameters
+    ----------
+    n
+        Number of trials.
+
+    Raises
+    ------
+    OptionError
+        Unless `n` is a positive whole number.
+    """
 
     n: int = 1
     names: ClassVar[tuple[str, ...]] = ("p",)

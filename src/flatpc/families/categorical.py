@@ -17,7 +17,23 @@ from flatpc.families.initialize import random_simplex
 
 @dataclass(frozen=True)
 class Categorical(Finite):
-    """P(x=j) = p_j for j = 0, ..., n-1. Parameters: `p [K, n]`, rows on the simplex."""
+    """Finitely many values: P(x=j) = p_j for j = 0, ..., n-1. Parameters of a unit: `p [K, n]`, rows on the simplex.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.Categorical(3).mode({"p": np.array([[0.2, 0.5, 0.3]])}).tolist()
+    [1.0]
+
+    Parameters
+    ----------
+    n
+        Number of values.
+
+    Raises
+    ------
+    OptionError
+        Unless `n` is a positive whole number.
+    """
 
     n: int = 2
     names: ClassVar[tuple[str, ...]] = ("p",)

@@ -37,6 +37,12 @@ class Discretized(Family):
     repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2, by 25
     points of quadrature.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"mean": np.array([5.0]), "variance": np.array([1e-4])}
+    >>> float(np.exp(fp.Discretized(fp.Gaussian(), 1.0).log_density(unit, np.array([5.0])))[0, 0])
+    1.0
+
     Parameters
     ----------
     family
@@ -50,12 +56,6 @@ class Discretized(Family):
     ------
     OptionError
         If the family is discrete, or the resolution not a positive number.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"mean": np.array([5.0]), "variance": np.array([1e-4])}
-    >>> float(np.exp(fp.Discretized(fp.Gaussian(), 1.0).log_density(unit, np.array([5.0])))[0, 0])
-    1.0
     """
 
     family: Family = field(default_factory=Gaussian)

@@ -19,6 +19,12 @@ from flatpc.families.counts import torch_count_and_sum
 class Exponential(Family):
     """Exponential density of numbers from 0 on, such as waiting times. Parameters of a unit: `mean [K]`.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> circuit = fp.Circuit([fp.Input(0, fp.Exponential())], {0: {"mean": [2.0]}})
+    >>> float(np.exp(circuit.log_prob([[0.0]]))[0])
+    0.5
+
     Parameters
     ----------
     min_mean
@@ -28,12 +34,6 @@ class Exponential(Family):
     ------
     OptionError
         If `min_mean` is not a positive number.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> circuit = fp.Circuit([fp.Input(0, fp.Exponential())], {0: {"mean": [2.0]}})
-    >>> float(np.exp(circuit.log_prob([[0.0]]))[0])
-    0.5
     """
 
     min_mean: float = 1e-6

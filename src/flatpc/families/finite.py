@@ -14,6 +14,21 @@ from flatpc.families.base import Array, Family, Parameters, Statistics, _home, m
 class Finite(Family):
     """A family over 0, ..., n-1, seen as a table of probabilities `[K, n]`.
 
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> @dataclass(frozen=True)
+    ... class Die(fp.families.Finite):
+    ...     names = ("six",)
+    ...     n_categories = 6
+    ...
+    ...     def table(self, parameters):
+    ...         six = parameters["six"][:, None]
+    ...         return np.concatenate([np.repeat((1 - six) / 5, 5, axis=1), six], axis=1)
+    >>> circuit = fp.Circuit([fp.Input(0, Die())], {0: {"six": [0.5]}})
+    >>> np.exp(circuit.log_prob([[0], [5]])).round(6).tolist()
+    [0.1, 0.5]
+
     A subclass defines `n_categories` and `table`, and is evaluated by native code on both engines; to be learnt it defines
     `update` (and for Adam and SGD `unconstrain`, `constrain`, `gradient`) from the one statistic `counts [K, n]`. It doesn't
     change `log_density` or `statistics`: if it did, engines would ask these in place of the table.

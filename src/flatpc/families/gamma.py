@@ -22,6 +22,12 @@ LEAST_SHAPE = 1e-3
 class Gamma(Family):
     """Gamma density of positive numbers. Parameters of a unit: `shape [K]`, `mean [K]`; the variance is mean² / shape.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"shape": np.array([4.0]), "mean": np.array([2.0])}
+    >>> float(fp.Gamma().variance(unit)[0])
+    1.0
+
     Parameters
     ----------
     max_shape
@@ -31,12 +37,6 @@ class Gamma(Family):
     ------
     OptionError
         If `max_shape` is not a finite number above 0.001.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"shape": np.array([4.0]), "mean": np.array([2.0])}
-    >>> float(fp.Gamma().variance(unit)[0])
-    1.0
     """
 
     max_shape: float = 1e4

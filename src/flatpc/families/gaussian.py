@@ -19,14 +19,29 @@ from flatpc.families.initialize import k_means
 
 @dataclass(frozen=True)
 class Gaussian(Family):
-    """Normal density. Parameters: `mean [K]`, `variance [K]`; learning keeps every variance at `min_variance` or more.
+    """Normal density. Parameters of a unit: `mean [K]`, `variance [K]`.
 
-    With `max_variance` variances are bounded above too, and random ones are drawn wide, as in Einsum Networks: with r from
-    N(0, 1), `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit less
-    than inputs that start with variance 1.
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> units = {"mean": np.array([0.0]), "variance": np.array([4.0])}
+    >>> fp.Gaussian().cdf(units, np.array([0.0])).tolist()
+    [[0.5]]
+    >>> fp.Gaussian(max_variance=10.0).within(np.array([0.0, 99.0])).tolist()
+    [0.0001, 10.0]
 
-    >>> bool(Gaussian(max_variance=10.0).initialize(100, np.random.default_rng(0), "exponential")["variance"].mean() > 4)
-    True
+    Parameters
+    ----------
+    min_variance
+        Learning keeps every variance at this or more.
+    max_variance
+        Learning keeps every variance at this or less, and random ones are drawn wide, as in Einsum Networks: with r from
+        N(0, 1), `variance = min_variance + sigmoid(r) (max_variance - min_variance)`. Wide inputs that narrow slowly overfit
+        less than inputs that start with variance 1. By default there is no upper bound.
+
+    Raises
+    ------
+    OptionError
+        Unless `0 < min_variance < max_variance`, both finite.
     """
 
     min_variance: float = 1e-4
@@ -60,7 +75,18 @@ class Gaussian(Family):
         return {"mean": mean, "variance": self.min_variance + share * (self.max_variance - self.min_variance)}
 
     def within(self, variance: Array) -> Array:
-        """The variances, each moved to the nearest that is allowed."""
+        """The variances, each moved to the nearest that is allowed.
+
+        Parameters
+        ----------
+        variance
+            Any numbers.
+
+        Returns
+        -------
+        array
+            Of the same shape.
+        """
         return np.clip(variance, self.min_variance, self.max_variance)
 
     def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:

@@ -20,6 +20,11 @@ class Geometric(Poisson):
 
     The rate r is the mean.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> np.exp(fp.Geometric().log_density({"rate": np.array([1.0])}, np.array([0.0, 1.0, 2.0])))[:, 0].round(3).tolist()
+    [0.5, 0.25, 0.125]
+
     Parameters
     ----------
     min_rate
@@ -29,11 +34,6 @@ class Geometric(Poisson):
     ------
     OptionError
         If `min_rate` is not a positive number.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> np.exp(fp.Geometric().log_density({"rate": np.array([1.0])}, np.array([0.0, 1.0, 2.0])))[:, 0].round(3).tolist()
-    [0.5, 0.25, 0.125]
     """
 
     native: ClassVar[str | None] = None

@@ -18,6 +18,12 @@ class Histogram(Pieces):
 
     A bin has its left edge, the last one both. A pseudocount in EM is spread evenly over the bins.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"p": np.array([[0.5, 0.5]])}
+    >>> np.exp(fp.Histogram((0.0, 1.0, 3.0)).log_density(unit, np.array([0.5, 2.0])))[:, 0].tolist()
+    [0.5, 0.25]
+
     Parameters
     ----------
     edges
@@ -27,12 +33,6 @@ class Histogram(Pieces):
     ------
     OptionError
         If `edges` are not two or more finite numbers in ascending order.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"p": np.array([[0.5, 0.5]])}
-    >>> np.exp(fp.Histogram((0.0, 1.0, 3.0)).log_density(unit, np.array([0.5, 2.0])))[:, 0].tolist()
-    [0.5, 0.25]
     """
 
     def _bin(self, x: Array) -> NDArray[np.int64]:

@@ -24,6 +24,12 @@ class Hurdle(Family):
     `log_density` is that of a probability at an atom and of the family elsewhere. A discrete family is cut: its own probability
     of the atoms is spread over the other values, so that atoms may be rarer than the family says, too.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"shares": np.array([[0.25, 0.75]]), "mean": np.array([2.0])}
+    >>> np.exp(fp.Hurdle((0.0,), fp.Exponential()).log_density(unit, np.array([0.0, 2.0])))[:, 0].round(3).tolist()
+    [0.25, 0.138]
+
     Parameters
     ----------
     atoms
@@ -35,12 +41,6 @@ class Hurdle(Family):
     ------
     OptionError
         If the atoms are not finite and in ascending order, or the family has atoms itself.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"shares": np.array([[0.25, 0.75]]), "mean": np.array([2.0])}
-    >>> np.exp(fp.Hurdle((0.0,), fp.Exponential()).log_density(unit, np.array([0.0, 2.0])))[:, 0].round(3).tolist()
-    [0.25, 0.138]
     """
 
     atoms: tuple[float, ...] = (0.0,)

@@ -16,7 +16,23 @@ from flatpc.families.finite import Finite
 
 @dataclass(frozen=True)
 class Indicator(Finite):
-    """Unit k is 1 where x equals `value[k]` and 0 elsewhere. Parameters: `value [K]`, not learnt."""
+    """One value: unit k is 1 where x equals `value[k]` and 0 elsewhere. Parameters of a unit: `value [K]`, not learnt.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.Indicator(3).table({"value": np.array([2.0])}).tolist()
+    [[0.0, 0.0, 1.0]]
+
+    Parameters
+    ----------
+    n
+        Number of values that the variable has.
+
+    Raises
+    ------
+    OptionError
+        Unless `n` is a positive whole number.
+    """
 
     n: int = 2
     names: ClassVar[tuple[str, ...]] = ("value",)

@@ -17,6 +17,12 @@ from flatpc.families.gaussian import Gaussian
 class LogNormal(Gaussian):
     """Positive numbers whose logarithms are normal. Parameters of a unit: `mean [K]`, `variance [K]`, of the logarithm.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"mean": np.array([0.0]), "variance": np.array([1.0])}
+    >>> float(fp.LogNormal().quantile(unit, np.array([0.5]))[0, 0])
+    1.0
+
     Parameters
     ----------
     min_variance
@@ -28,12 +34,6 @@ class LogNormal(Gaussian):
     ------
     OptionError
         Unless 0 < `min_variance` < `max_variance`.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"mean": np.array([0.0]), "variance": np.array([1.0])}
-    >>> float(fp.LogNormal().quantile(unit, np.array([0.5]))[0, 0])
-    1.0
     """
 
     native: ClassVar[str | None] = None

@@ -18,6 +18,12 @@ from flatpc.families.location_scale import LocationScale
 class Logistic(LocationScale):
     """Logistic density: tails heavier than a Gaussian's. Parameters of a unit: `location [K]`, `scale [K]`.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0])}
+    >>> float(np.exp(fp.Logistic().log_density(unit, np.array([0.0])))[0, 0])
+    0.25
+
     Parameters
     ----------
     min_scale
@@ -27,12 +33,6 @@ class Logistic(LocationScale):
     ------
     OptionError
         If `min_scale` is not a positive number.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0])}
-    >>> float(np.exp(fp.Logistic().log_density(unit, np.array([0.0])))[0, 0])
-    0.25
     """
 
     def weight(self, parameters: Parameters, z: Array) -> Array:

@@ -26,6 +26,11 @@ class NegativeBinomial(Poisson):
 
     The variance is rate + rate² / size: a Poisson's for large sizes.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> float(fp.NegativeBinomial().variance({"rate": np.array([4.0]), "size": np.array([2.0])})[0])
+    12.0
+
     Parameters
     ----------
     min_rate
@@ -35,11 +40,6 @@ class NegativeBinomial(Poisson):
     ------
     OptionError
         If `min_rate` is not a positive number.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> float(fp.NegativeBinomial().variance({"rate": np.array([4.0]), "size": np.array([2.0])})[0])
-    12.0
     """
 
     names: ClassVar[tuple[str, ...]] = ("rate", "size")

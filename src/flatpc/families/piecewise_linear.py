@@ -17,6 +17,12 @@ class PiecewiseLinear(Pieces):
 
     It is a mixture of triangles, one around each edge, that reach to the edges beside it; `p` are their shares.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"p": np.array([[0.0, 1.0, 0.0]])}
+    >>> np.exp(fp.PiecewiseLinear((0.0, 1.0, 2.0)).log_density(unit, np.array([0.5, 1.0, 1.75])))[:, 0].tolist()
+    [0.5, 1.0, 0.25]
+
     Parameters
     ----------
     edges
@@ -26,12 +32,6 @@ class PiecewiseLinear(Pieces):
     ------
     OptionError
         If `edges` are not two or more finite numbers in ascending order.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"p": np.array([[0.0, 1.0, 0.0]])}
-    >>> np.exp(fp.PiecewiseLinear((0.0, 1.0, 2.0)).log_density(unit, np.array([0.5, 1.0, 1.75])))[:, 0].tolist()
-    [0.5, 1.0, 0.25]
     """
 
     @property

@@ -21,7 +21,23 @@ MANY = 1e5
 
 @dataclass(frozen=True)
 class Poisson(Family):
-    """Counts. Parameters: `rate [K]`; EM keeps every rate at `min_rate` or more."""
+    """Counts. Parameters of a unit: `rate [K]`.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.Poisson().variance({"rate": np.array([2.5])}).tolist()
+    [2.5]
+
+    Parameters
+    ----------
+    min_rate
+        Learning keeps every rate at this or more.
+
+    Raises
+    ------
+    OptionError
+        Unless `min_rate` is positive and finite.
+    """
 
     min_rate: float = 1e-6
     names: ClassVar[tuple[str, ...]] = ("rate",)

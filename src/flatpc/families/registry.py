@@ -77,7 +77,8 @@ def register(kind: Kind) -> Kind:
 
     Returns
     -------
-    The class itself.
+    type
+        The class itself.
 
     Raises
     ------
@@ -109,12 +110,44 @@ def name_of(kind: type[Family]) -> str:
 
 
 def family_names() -> list[str]:
-    """The names of all families that are known, in order."""
+    """The names of all families that are known.
+
+    >>> import flatpc as fp
+    >>> "gaussian" in fp.families.family_names()
+    True
+
+    Returns
+    -------
+    list of str
+        In alphabetical order.
+    """
     return sorted(_FAMILIES)
 
 
 def family(name: str | Family, **options: Any) -> Family:
-    """A family by its name: `family("categorical", n=3)`. A family is returned as it is."""
+    """A family by its name.
+
+    >>> import flatpc as fp
+    >>> fp.family("categorical", n=3)
+    Categorical(n=3)
+
+    Parameters
+    ----------
+    name
+        One of `fp.families.family_names()`. A family is returned as it is.
+    options
+        Options of the family.
+
+    Returns
+    -------
+    Family
+        With these options.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name or option, or an option out of its range.
+    """
     if isinstance(name, Family):
         return name
     made = _FAMILIES[choice("family", name, family_names(), also="a family, such as flatpc.Bernoulli()")]

@@ -25,6 +25,12 @@ class StudentT(LocationScale):
     The fewer the degrees of freedom, the heavier the tails. Where they are too few for a mean (1 or less) or a variance (2 or
     less), these are the location and infinity.
 
+    >>> import flatpc as fp
+    >>> import numpy as np
+    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0]), "dof": np.array([1.0])}
+    >>> float((np.pi * np.exp(fp.StudentT().log_density(unit, np.array([0.0])))).round(12)[0, 0])
+    1.0
+
     Parameters
     ----------
     min_scale
@@ -36,12 +42,6 @@ class StudentT(LocationScale):
     ------
     OptionError
         If `min_scale` is not positive, or `max_dof` not above 0.1.
-
-    >>> import flatpc as fp
-    >>> import numpy as np
-    >>> unit = {"location": np.array([0.0]), "scale": np.array([1.0]), "dof": np.array([1.0])}
-    >>> float((np.pi * np.exp(fp.StudentT().log_density(unit, np.array([0.0])))).round(12)[0, 0])
-    1.0
     """
 
     max_dof: float = 200.0
