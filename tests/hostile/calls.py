@@ -27,10 +27,13 @@ ASKED = ("Circuit", "CircuitDensity", "GaussianMixture", "OptunaObjective", "Spl
 """Classes whose methods users call. Those of families get what an engine has checked."""
 RETURNED = {
     "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
+    "Estimate", "Posterior",
     "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
     "SpectralDensity", "Splits", "Table", "TraceEstimate",
 }  # fmt: skip
 """Classes that functions return, and an abstract one: users don't make them."""
+
+CURVED = ("breakdown", "diagonal", "hessian", "influence", "laplace", "leave_one_out", "operator", "penalty", "trace")
 
 X = np.random.default_rng(0).integers(0, 2, (24, 3)).astype(np.float64)
 GAPS = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
@@ -135,9 +138,7 @@ def calls(folder: Any) -> dict[str, Call]:
     learnt = {"passes": passes, "evidence": Evidence(passes.program, X), "rows": np.arange(5)}
     nodes = {"a": "sum", "b": ("bernoulli", 0, 0.5), "c": ("bernoulli", 0, 0.25)}
     small = {"n_variables": 3, "n_sums": 2, "n_inputs": 2, "n_repetitions": 2}
-    curved: dict[str, Any] = {
-        name: Call(getattr(c, name), {**asked}) for name in ["breakdown", "diagonal", "hessian", "operator", "penalty", "trace"]
-    }
+    curved: dict[str, Any] = {name: Call(getattr(c, name), {**asked}) for name in CURVED}
     asking: dict[str, Any] = {
         name: Call(getattr(q, name), {**asked}) for name in ["expectation", "flows", "log_prob", "mpe", "variance"]
     }

@@ -13,15 +13,19 @@ Everything is about the Hessian of the *negative* log-likelihood, of the rows' s
 | `hutchinson(H, n)`, `hutch_pp(H, n)` | its trace as others estimate it, to compare with |
 | `penalty(circuit, X)` | the trace, and its gradient; `penalty_of_rows` inside a training loop |
 | `landscape(circuit, X)` | the loss along one or two directions |
+| `laplace(circuit, X)` | the posterior around a fit: error bars on answers |
+| `influence(circuit, X)`, `leave_one_out(circuit, X)` | which rows a fit is based on, and how well it does without each |
 
 All that take a circuit have `space=`, `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`; a landscape is
 drawn in `"logits"` (default) or `"weights"`, and says why not on the `"simplex"`.
 """
 
 from flatpc.curvature.hessians import hessian, likelihood_hessian
+from flatpc.curvature.influences import influence, leave_one_out
 from flatpc.curvature.landscapes import Landscape, landscape
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.curvature.penalties import Penalty, penalty, penalty_of_rows
+from flatpc.curvature.posterior import Estimate, Posterior, laplace
 from flatpc.curvature.spectra import (
     Eigenvalues,
     SpectralDensity,
@@ -36,9 +40,11 @@ from flatpc.curvature.traces import Breakdown, breakdown, diagonal, trace
 __all__ = [
     "Breakdown",
     "Eigenvalues",
+    "Estimate",
     "HessianOperator",
     "Landscape",
     "Penalty",
+    "Posterior",
     "SpectralDensity",
     "TraceEstimate",
     "breakdown",
@@ -47,7 +53,10 @@ __all__ = [
     "hessian",
     "hutch_pp",
     "hutchinson",
+    "influence",
     "landscape",
+    "laplace",
+    "leave_one_out",
     "likelihood_hessian",
     "operator",
     "penalty",

@@ -56,7 +56,7 @@ def conditional_log_prob(
     zero there is no conditional distribution: `DataError`, naming the row.
     """
     rows = read_rows(circuit, X, missing)
-    known = _read_given(given, rows.shape)
+    known = read_given(given, rows.shape)
     evidence = _log_prob(circuit, X, rows, ~known, engine, dtype)
     refuse_impossible(_detached(evidence), np.arange(len(rows)))
     return _log_prob(circuit, X, rows, None, engine, dtype) - evidence
@@ -103,7 +103,7 @@ def _detached(answer: Any) -> Array:
     return np.asarray(answer.detach().cpu() if is_torch(answer) else answer)
 
 
-def _read_given(given: Any, shape: tuple[int, ...]) -> Mask:
+def read_given(given: Any, shape: tuple[int, ...]) -> Mask:
     """`given` as a mask of the rows' shape."""
     n_variables = shape[1]
     try:

@@ -1,0 +1,66 @@
+"""How much every row uses every edge: the gradient of its log-likelihood in logits, up to what normalisation takes away.
+
+With θ = softmax(z) for every unit, f_nc(x) the flow of edge c of unit n and F_n(x) = Σ_c f_nc(x),
+
+    ∂ log p(x) / ∂z_nc = f_nc(x) - θ_nc F_n(x)
+
+which lies between -1 and 1, however small weights are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc.circuit.nodes import Input, Mixture, Sum
+from flatpc.curvature.layout import Layout
+from flatpc.engine.contract import get_engine
+
+Array = NDArray[np.float64]
+BLOCK_BYTES = 1 << 26
+"""Of flows of a block of rows."""
+
+
+def row_flows(layout: Layout, rows: Array) -> Array:
+    """`[N, P]`: the flow of every edge and of every entry of an input's table, row by row; 0 for an impossible row."""
+    circuit, engine = layout.circuit, get_engine()
+    values, flows = engine.unit_values(circuit, rows), engine.unit_flows(circuit, rows)
+    tables = layout.arrays(layout.values)
+    out = {i: np.zeros((len(rows), *shape)) for i, shape in layout.shapes.items()}
+    for i, node in enumerate(circuit.nodes):
+        owner = circuit.owners[i]
+        if owner not in out:
+            continue
+        flow, table = flows[i], tables[owner]
+        if isinstance(node, Input):
+            x = rows[:, node.variable]
+            known = ~np.isnan(x)
+            at = np.where(known, x, 0.0).astype(np.int64)
+            # A missing value is each of its values in turn.
+            share = np.where(known[:, None, None], np.eye(table.shape[1])[at][:, None, :], table)
+            out[owner] += flow[:, :, None] * share
+            continue
+        assert isinstance(node, Sum | Mixture)
+        below = [values[c] for c in node.children]
+        children = np.stack(below, axis=2) if isinstance(node, Mixture) else np.concatenate(below, axis=1)[:, None, :]
+        used = flow > 0
+        top = np.where(used, values[i], 0.0)
+        with np.errstate(over="ignore"):
+            ratio = np.exp(np.where(used[:, :, None], children - top[:, :, None], -np.inf))
+        out[owner] += flow[:, :, None] * np.where(table > 0, np.minimum(table * np.where(table > 0, ratio, 0.0), 1.0), 0.0)
+    parts = [out[i].reshape(len(rows), -1) for i in layout.shapes]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
+
+
+def blocks(layout: Layout, rows: Array) -> Iterator[Array]:
+    """Rows in blocks whose flows fit in bounded memory."""
+    size = max(1, BLOCK_BYTES // (8 * max(layout.size, sum(layout.circuit.widths), 1)))
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def in_logits(layout: Layout, flows: Array) -> Array:
+    """`[..., P]`: gradients in logits from flows."""
+    return flows - layout.values * layout.row_sums(flows)

@@ -1,0 +1,196 @@
+"""Error bars and influences: against differences, closed forms and fits to other rows."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import flatpc as fp
+from flatpc.curvature.directions import Coordinates
+from flatpc.curvature.layout import Layout
+from flatpc.curvature.row_flows import in_logits, row_flows
+from flatpc.errors import OptionError, TiedParametersError
+from tests.oracles.random_circuits import circuits
+from tests.oracles.random_circuits import rows as rows_of
+
+STRUCTURES = ("full", "block", "diagonal", "operator")
+
+
+def hidden(n_latents=2, seed=0):
+    """A hidden Chow-Liu tree fitted to an optimum of the likelihood with a Dirichlet prior of 1/2 per weight, and its rows."""
+    rng = np.random.default_rng(seed)
+    latent = rng.integers(0, 2, 400)
+    X = (rng.random((400, 4)) < np.where(latent[:, None] == 0, [0.2, 0.3, 0.8, 0.6], [0.8, 0.9, 0.3, 0.2])).astype(float)
+    start = fp.structures.hclt(X, n_latents, seed=seed)
+    return refit(start, X), X
+
+
+def refit(start, X):
+    """Every unit has two edges, so that one observation more, spread evenly, is 1/2 for each weight."""
+    options = {"batch_size": None, "epochs": 800, "progress": False, "dtype": "float64"}
+    return fp.fit(start, X, step_size=1.0, pseudocount=1.0, input_pseudocount=1.0, **options).circuit
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_gradients_of_rows_are_those_of_differences(data):
+    circuit = data.draw(circuits(max_variables=4))
+    rows = data.draw(rows_of(circuit, max_rows=4))
+    rows = rows[np.isfinite(circuit.log_prob(rows, missing="marginalize"))]
+    assume(len(rows) > 0)
+    layout = Layout(circuit, True)
+    assume(layout.size > 0)
+    found = in_logits(layout, row_flows(layout, rows))
+    coordinates = Coordinates(layout, "logits")
+    for entry in np.flatnonzero(coordinates.moving)[:: max(1, layout.size // 12)]:
+        ends = []
+        for move in (-1e-5, 1e-5):
+            point = coordinates.point.copy()
+            point[entry] += move
+            ends.append(coordinates.circuit_at(point).log_prob(rows, missing="marginalize"))
+        np.testing.assert_allclose(found[:, entry], (ends[1] - ends[0]) / 2e-5, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_table_of_counts_has_the_textbook_error(structure):
+    """Var log θ_c = 1/n_c - 1/N for counts; a Dirichlet prior is α more of each. By its diagonal alone: (1 - θ) / (N θ)."""
+    counts, alpha = np.array([12.0, 30.0, 58.0]), 0.5
+    theta = (counts + alpha) / (counts + alpha).sum()
+    die = fp.Circuit([fp.Input(0, fp.Categorical(3))], {0: {"p": theta[None]}})
+    rows = np.repeat([0.0, 1.0, 2.0], counts.astype(int))[:, None]
+    post = fp.curvature.laplace(die, rows, prior=alpha, structure=structure)
+    assert post.is_optimum
+    assert post.gap < 1e-12
+    assert post.damping == 0
+    n = counts + alpha
+    if structure != "diagonal":
+        np.testing.assert_allclose(post.log_prob([[0], [1], [2]]).error ** 2, 1 / n - 1 / n.sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("structure", ["full", "block", "diagonal"])
+def test_draws_vary_as_answers_do(structure):
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X, structure=structure)
+    asked = X[:5]
+    drawn = np.array([each.log_prob(asked) for each in post.draw(2000, seed=1)])
+    # A quadratic in the logits is not quite what the circuit does, so that a tenth may be between them.
+    np.testing.assert_allclose(drawn.std(axis=0), post.log_prob(asked).error, rtol=0.15)
+
+
+def test_structures_agree_where_they_should():
+    circuit, X = hidden()
+    full, operator = (fp.curvature.laplace(circuit, X, structure=each) for each in ("full", "operator"))
+    assert full.is_optimum
+    asked = np.unique(X, axis=0)
+    np.testing.assert_allclose(operator.log_prob(asked).error, full.log_prob(asked).error, rtol=1e-5)
+    np.testing.assert_allclose(operator.gap, full.gap, rtol=1e-4, atol=1e-9)
+    # One unit alone is one block.
+    weights = [[0.3, 0.2, 0.5]]
+    inputs = {0: {"p": [0.1, 0.5, 0.9]}, 1: weights}
+    mixture = fp.Circuit([fp.Input(0, fp.Bernoulli(), 3), fp.Sum((0,))], inputs)
+    rows = [[1.0]] * 30 + [[0.0]] * 20
+    errors = [
+        fp.curvature.laplace(mixture, rows, structure=each, include_inputs=False).log_prob([[1.0]]).error
+        for each in ("full", "block", "operator")
+    ]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
+    np.testing.assert_allclose(errors[2], errors[0], rtol=1e-6)
+
+
+def test_errors_are_those_of_fits_to_other_rows():
+    """60 bootstrap refits: median ratio within 0.85 to 1.15, correlation above 0.8 (seeds 0 to 59)."""
+    circuit, X = hidden()
+    asked = np.unique(X, axis=0)
+    error = fp.curvature.laplace(circuit, X).log_prob(asked).error
+    again = []
+    for seed in range(60):
+        rows = X[np.random.default_rng(seed).integers(0, len(X), len(X))]
+        again.append(refit(circuit, rows).log_prob(asked))
+    spread = np.std(again, axis=0)
+    assert 0.85 < np.median(error / spread) < 1.15
+    assert np.corrcoef(error, spread)[0, 1] > 0.8
+
+
+def test_conditional_answers_vary_as_differences_do():
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    known = [0, 1]
+    found = post.conditional_log_prob(X[:4], known)
+    drawn = np.array([each.conditional_log_prob(X[:4], known) for each in post.draw(2000, seed=2)])
+    np.testing.assert_allclose(found.error, drawn.std(axis=0), rtol=0.15)
+    np.testing.assert_allclose(found.value, circuit.conditional_log_prob(X[:4], known))
+    low, high = found.interval(0.9)
+    np.testing.assert_allclose((high - low) / 2, 1.6448536 * found.error, rtol=1e-6)
+
+
+def test_leaving_a_row_out_does_what_influence_says():
+    """Against 25 refits without one row."""
+    circuit, X = hidden()
+    _, first = np.unique(X, axis=0, return_index=True)
+    chosen = np.concatenate([first, np.arange(10)])[:25]
+    said = fp.curvature.leave_one_out(circuit, X)[chosen]
+    true = [float(refit(circuit, np.delete(X, i, axis=0)).log_prob(X[i : i + 1])[0]) for i in chosen]
+    change_said, change = said - circuit.log_prob(X[chosen]), true - circuit.log_prob(X[chosen])
+    assert np.corrcoef(change_said, change)[0, 1] > 0.98
+    np.testing.assert_allclose(np.polyfit(change_said, change, 1)[0], 1.0, atol=0.15)
+    # On the mean of other rows: the same sign and size as the change of a refit with the row twice.
+    asked = X[200:260]
+    moved = fp.curvature.influence(circuit, X, on=asked)[chosen[:8]]
+    twice = [
+        float(refit(circuit, np.concatenate([X, X[i : i + 1]])).log_prob(asked).mean() - circuit.log_prob(asked).mean())
+        for i in chosen[:8]
+    ]
+    assert np.corrcoef(moved, twice)[0, 1] > 0.98
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planted_rows_stand_out(seed):
+    """20 rows of 1,000 whose values were drawn by a fair coin are among the 40 with the largest influence on themselves."""
+    rng = np.random.default_rng(seed)
+    latent = rng.integers(0, 2, 1000)
+    X = (rng.random((1000, 30)) < np.where(latent[:, None] == 0, 0.02, 0.98)).astype(float)
+    planted = rng.choice(1000, 20, replace=False)
+    X[planted] = rng.integers(0, 2, (20, 30))
+    circuit = refit(fp.structures.hclt(X, 2, seed=0), X)
+    top = np.argsort(-fp.curvature.influence(circuit, X))[:40]
+    assert len(set(top) & set(planted)) == 20
+
+
+def test_a_fit_that_is_no_optimum_says_so():
+    circuit, X = hidden()
+    rough = fp.structures.hclt(X, 3, seed=5, init="random")
+    for structure in STRUCTURES:
+        post = fp.curvature.laplace(rough, X, structure=structure)
+        assert not post.is_optimum
+        assert np.isfinite(post.log_prob(X[:10]).error).all()
+    assert fp.curvature.laplace(circuit, X).is_optimum
+
+
+def test_zero_weights_and_masks_stay_out():
+    nodes = [
+        fp.Input(0, fp.Bernoulli(), 3),
+        fp.Sum((0,), 2, mask=np.array([[True, True, False], [True, True, True]])),
+        fp.Sum((1,)),
+    ]
+    circuit = fp.Circuit(nodes, {0: {"p": [0.1, 0.5, 1.0]}, 1: [[0.4, 0.6, 0.0], [0.0, 0.5, 0.5]], 2: [[0.5, 0.5]]})
+    for structure in STRUCTURES:
+        post = fp.curvature.laplace(circuit, [[1.0], [0.0], [1.0]], structure=structure)
+        assert np.isfinite(post.log_prob([[1.0]]).error).all()
+        if structure != "operator":
+            drawn = post.draw(3)[0]
+            assert drawn.parameters[1][0, 2] == 0
+            assert drawn.parameters[1][1, 0] == 0
+
+
+def test_mistakes_are_named():
+    circuit, X = hidden()
+    with pytest.raises(OptionError, match="structure"):
+        fp.curvature.laplace(circuit, X, structure="half")
+    with pytest.raises(OptionError, match="no draws"):
+        fp.curvature.laplace(circuit, X, structure="operator").draw(2)
+    with pytest.raises(OptionError, match="nothing to be unsure of"):
+        fp.curvature.laplace(fp.Circuit([fp.Input(0, fp.Gaussian())]), [[0.0]])
+    chain = fp.structures.hmm(3, 2, family="bernoulli", homogeneous=True)
+    with pytest.raises(TiedParametersError):
+        fp.curvature.laplace(chain, [[0.0, 1.0, 0.0]], structure="block")
+    assert np.isfinite(fp.curvature.laplace(chain, [[0.0, 1.0, 0.0]]).log_prob([[0.0, 1.0, 0.0]]).error).all()
