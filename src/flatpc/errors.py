@@ -67,6 +67,10 @@ class OptionError(FlatpcError):
         self.option = option
 
 
+class DeviceError(OptionError):
+    """A device that isn't there, or that the engine can't use: the message names those that are."""
+
+
 class MissingPackageError(FlatpcError, ImportError):
     """A package that is not part of the base install; the message names the extra to install."""
 

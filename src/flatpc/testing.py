@@ -295,7 +295,7 @@ class FamilySuite:
         """Samples, completions and moments of a circuit, or `FamilyError` for what the family doesn't define."""
         circuit, X = self._mixture(2), self._rows(20)
         assert not np.isnan(np.asarray(circuit.sample(10, seed=self.seed))).any()
-        given = np.asarray(circuit.sample(1, self.seed, X)).reshape(X.shape)
+        given = np.asarray(circuit.sample(1, given=X, seed=self.seed)).reshape(X.shape)
         np.testing.assert_array_equal(given[~np.isnan(X)], X[~np.isnan(X)])
         if self._defines("mode"):
             assert not np.isnan(np.asarray(circuit.mpe(X).values)).any()

@@ -224,6 +224,10 @@ def check_units(engine, case, evidence, dtype):
         close(found, value, TOLERANCE[dtype])
     for found, unit in zip(implementation.unit_flows(circuit, X, dtype=dtype), units, strict=True):
         close(found, unit, slack(values, dtype))
+    densities = implementation.log_densities(circuit, X)
+    assert sorted(densities) == [i for i, node in enumerate(circuit.nodes) if isinstance(node, fp.Input)]
+    for i, found in densities.items():
+        close(found, values[i], TOLERANCE["float64"])
 
 
 def check_flows(engine, case, evidence, dtype):

@@ -181,6 +181,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "Circuit": Call(fp.Circuit, {"nodes": list(circuit().nodes), "parameters": dict(circuit().parameters)}),
         "Circuit.check_structure": Call(circuit().check_structure),
         "Circuit.conditional_log_prob": Call(circuit().conditional_log_prob, {"X": X, "given": [0]}),
+        "Circuit.dropout_uncertainty": Call(circuit().dropout_uncertainty, {"X": X}),
         "Circuit.randomize": Call(circuit().randomize, {"seed": 1}),
         "Circuit.sample": Call(circuit().sample, {"n": 2}),
         "Circuit.save": Call(circuit().save, {"path": folder / "saved.safetensors"}),

@@ -70,10 +70,10 @@ def ask_everything(made, rng):
     few = extreme_circuits.rows(made, rng)
     many = few[rng.integers(0, len(few), 3000)]
     for dtype in ("float64", "float32"):
-        made.log_prob(many, "marginalize", dtype=dtype)
-        made.flows(many, "marginalize", dtype=dtype)
-    made.log_prob(few, "marginalize", engine="torch")
-    made.sample(3, 0)
+        made.log_prob(many, missing="marginalize", dtype=dtype)
+        made.flows(many, missing="marginalize", dtype=dtype)
+    made.log_prob(few, missing="marginalize", engine="torch")
+    made.sample(3, seed=0)
     for ask in (made.mpe, made.expectation):
         with suppress(DataError):  # what is known may be impossible
             ask(few)

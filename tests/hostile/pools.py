@@ -62,7 +62,7 @@ def _flows(flows):
 QUESTIONS = {
     "log_prob": lambda c, X: [c.log_prob(X)],
     "log_prob, float32": lambda c, X: [c.log_prob(X, dtype="float32")],
-    "log_prob, holes": lambda c, X: [c.log_prob(_holes(X), "marginalize")],
+    "log_prob, holes": lambda c, X: [c.log_prob(_holes(X), missing="marginalize")],
     "log_prob, few rows": lambda c, X: [c.log_prob(X[:3])],
     "flows": lambda c, X: list(_flows(c.flows(X))),
     "flows, float32": lambda c, X: list(_flows(c.flows(X, dtype="float32"))),

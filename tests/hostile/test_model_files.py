@@ -139,7 +139,7 @@ def _mutated_structure(description, arrays, rng):
 def _use(path):
     """What loads must answer, and never with a NaN."""
     circuit = load_model(path).circuit
-    rows = np.asarray(circuit.sample(4, 0))
+    rows = np.asarray(circuit.sample(4, seed=0))
     log_prob = np.asarray(circuit.log_prob(rows))
     if np.isnan(log_prob).any() or np.isnan(rows).any():
         raise AssertionError("a NaN")

@@ -42,7 +42,7 @@ def test_full_batch_em_climbs(name, step_size):
     nll = result.history["train_nll"]
     assert (np.diff(nll) <= 1e-10 * abs(nll[:-1])).all()
     assert nll[-1] < nll[0] - 1e-6 or name == "from_edges"
-    last = -result.circuit.log_prob(X, "marginalize").mean()
+    last = -result.circuit.log_prob(X, missing="marginalize").mean()
     assert last <= nll[-1] + 1e-10 * abs(last)
 
 

@@ -75,7 +75,7 @@ def test_growing_without_noise_keeps_the_distribution(data):
     rows = data.draw(random_circuits.rows(circuit))
     bigger = grow(circuit, 0.0)
     np.testing.assert_allclose(
-        bigger.log_prob(rows, "marginalize"), circuit.log_prob(rows, "marginalize"), rtol=1e-10, atol=1e-12
+        bigger.log_prob(rows, missing="marginalize"), circuit.log_prob(rows, missing="marginalize"), rtol=1e-10, atol=1e-12
     )
 
 
@@ -110,7 +110,9 @@ def test_compacting_keeps_the_distribution(data):
     circuit = data.draw(random_circuits.circuits())
     rows = data.draw(random_circuits.rows(circuit))
     smaller = compact(prune(circuit, rows, 0.6, missing="marginalize"))
-    found, expected = (made.log_prob(rows, "marginalize") for made in (smaller, prune(circuit, rows, 0.6, missing="marginalize")))
+    found, expected = (
+        made.log_prob(rows, missing="marginalize") for made in (smaller, prune(circuit, rows, 0.6, missing="marginalize"))
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     assert sum(smaller.widths) <= sum(circuit.widths)
 

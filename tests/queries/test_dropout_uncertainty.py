@@ -88,12 +88,12 @@ def test_moments_are_those_over_all_subsets(name, p):
     circuit = CIRCUITS[name]
     X = rows_for(circuit, 3)
     X[2, 0] = np.nan
-    found = dropout_uncertainty(circuit, X, p, missing="marginalize")
+    found = dropout_uncertainty(circuit, X, p=p, missing="marginalize")
     mean, variance = by_enumeration(circuit, X, p)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-11)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-8, atol=1e-14)
     if p == 0:
-        np.testing.assert_allclose(found.log_mean, circuit.log_prob(X, "marginalize"), rtol=1e-12)
+        np.testing.assert_allclose(found.log_mean, circuit.log_prob(X, missing="marginalize"), rtol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
@@ -102,11 +102,11 @@ def test_random_circuits_without_dropout_and_with_independence(data):
     """With p = 0 nothing varies, and for trees, where different nodes are independent, both ways agree."""
     circuit = data.draw(random_circuits.circuits(ties=False))
     X = data.draw(random_circuits.rows(circuit))
-    none = dropout_uncertainty(circuit, X, 0.0, exact=False, missing="marginalize")
-    np.testing.assert_allclose(none.log_mean, circuit.log_prob(X, "marginalize"), rtol=1e-10, atol=1e-12)
+    none = dropout_uncertainty(circuit, X, p=0.0, exact=False, missing="marginalize")
+    np.testing.assert_allclose(none.log_mean, circuit.log_prob(X, missing="marginalize"), rtol=1e-10, atol=1e-12)
     tree = data.draw(random_circuits.scalar_trees(families="all"))
     X = data.draw(random_circuits.rows(tree))
-    one, other = (dropout_uncertainty(tree, X, 0.3, exact=exact, missing="marginalize") for exact in (True, False))
+    one, other = (dropout_uncertainty(tree, X, p=0.3, exact=exact, missing="marginalize") for exact in (True, False))
     np.testing.assert_allclose(one.relative_variance, other.relative_variance, rtol=1e-9, atol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_random_circuits_without_dropout_and_with_independence(data):
 def test_draws_agree(name):
     circuit = circuits()[name]
     X, rng = rows_for(circuit, 2), np.random.default_rng(0)
-    result = dropout_uncertainty(circuit, X, 0.2)
+    result = dropout_uncertainty(circuit, X, p=0.2)
     n = 2000
     drawn = values(circuit, X, rng.random((n, len(edges(circuit)))) > 0.2)
     relative = drawn / result.mean
@@ -130,7 +130,7 @@ def test_hundreds_of_variables():
         nodes += [fp.Input(v, fp.Bernoulli(), 2), fp.Sum((2 * v,))]
     circuit = fp.Circuit([*nodes, fp.Product(tuple(range(1, 600, 2)))]).randomize(1)
     X = np.zeros((2, 300))
-    found = dropout_uncertainty(circuit, X, 0.01)
+    found = dropout_uncertainty(circuit, X, p=0.01)
     log_mean, log_second = 0.0, 0.0
     for v in range(300):
         terms = circuit.parameters[2 * v + 1][0] * (1 - circuit.parameters[2 * v]["p"])
@@ -143,7 +143,7 @@ def test_hundreds_of_variables():
 
 def test_impossible_rows_do_not_vary():
     circuit = fp.structures.chow_liu(np.array([[0, 0], [1, 1]]), smoothing=0.0)
-    found = dropout_uncertainty(circuit, [[0, 1], [0, 0]], 0.1)
+    found = dropout_uncertainty(circuit, [[0, 1], [0, 0]], p=0.1)
     assert found.mean[0] == found.variance[0] == 0
     assert found.variance[1] > 0
 
@@ -152,14 +152,14 @@ def test_bad_input():
     circuit = fp.structures.hclt(np.eye(3), 2)
     for p in (-0.1, 1.0, float("nan")):
         with pytest.raises(OptionError, match="probability that an edge is dropped"):
-            dropout_uncertainty(circuit, np.eye(3), p)
+            dropout_uncertainty(circuit, np.eye(3), p=p)
     with pytest.raises(TiedParametersError, match="untie"):
-        dropout_uncertainty(every_node(fp.Bernoulli()), np.eye(3), 0.1)
+        dropout_uncertainty(every_node(fp.Bernoulli()), np.eye(3), p=0.1)
     # One sum in two products that cut {0, 1, 2} in different ways.
     nodes = [fp.Input(v, fp.Bernoulli(), 2) for v in range(3)]
     nodes += [fp.Sum((0,), 2), fp.Product((3, 1)), fp.Sum((4,), 2), fp.Product((1, 2)), fp.Sum((6,), 2)]
     nodes += [fp.Product((5, 2)), fp.Product((3, 7)), fp.Sum((8, 9))]
     crossed = fp.Circuit(nodes)
     with pytest.raises(StructureError, match="exact=False"):
-        dropout_uncertainty(crossed, np.eye(3), 0.1)
-    assert (dropout_uncertainty(crossed, np.eye(3), 0.1, exact=False).variance > 0).all()
+        dropout_uncertainty(crossed, np.eye(3), p=0.1)
+    assert (dropout_uncertainty(crossed, np.eye(3), p=0.1, exact=False).variance > 0).all()

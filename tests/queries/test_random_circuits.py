@@ -71,7 +71,7 @@ def test_samples(question, seed):
         p, total = table.given(row)
         if total > 0:
             known = None if np.isnan(row).all() and seed % 2 else row
-            assert_distributed(circuit.sample(4000, seed, given=known), table.X, p, level=1e-6)
+            assert_distributed(circuit.sample(4000, seed=seed, given=known), table.X, p, level=1e-6)
 
 
 @many

@@ -29,6 +29,7 @@ from flatpc.families.initialize import SCHEMES, random_simplex
 
 if TYPE_CHECKING:
     from flatpc.engine.contract import Flows
+    from flatpc.queries.dropout_uncertainty import DropoutUncertainty
     from flatpc.queries.mpe import Completion
 
 Array = NDArray[np.float64]
@@ -38,13 +39,46 @@ NodeParameters = Array | dict[str, Array]
 class Circuit:
     """A smooth and decomposable probabilistic circuit.
 
+    Two biased coins, thrown together, the pair of them chosen by a fair one:
+
     >>> import numpy as np
     >>> import flatpc as fp
-    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
-    >>> mix = fp.Sum(children=(0,))
-    >>> c = fp.Circuit([coin, mix], {0: {"p": np.array([0.2, 0.8])}, 1: np.array([[0.5, 0.5]])})
-    >>> float(np.exp(c.log_prob(np.array([[1]]))[0]))
-    0.5
+    >>> nodes = [fp.Input(0, fp.Bernoulli(), width=2), fp.Input(1, fp.Bernoulli(), width=2), fp.Product((0, 1)), fp.Sum((2,))]
+    >>> biased = {"p": np.array([0.2, 0.8])}
+    >>> c = fp.Circuit(nodes, {0: biased, 1: biased, 3: np.array([[0.5, 0.5]])})
+    >>> c
+    Circuit(2 variables, 6 parameters, 6 edges: 2 Input, 1 Product, 1 Sum)
+    >>> c.weight_shape(c.root)
+    (1, 2)
+    >>> c.check_structure()
+
+    Questions, in which NaN is what isn't known:
+
+    >>> np.exp(c.log_prob([[1, 1], [1, np.nan]], missing="marginalize")).round(3).tolist()       # (0.2² + 0.8²) / 2, 1/2
+    [0.34, 0.5]
+    >>> np.exp(c.conditional_log_prob([[1, 1]], given=[0])).round(3).tolist()                   # 0.34 / 0.5
+    [0.68]
+    >>> c.expectation([[1, np.nan]]).round(3).tolist(), c.variance([[1, np.nan]]).round(4).tolist()
+    ([[1.0, 0.68]], [[0.0, 0.2176]])
+    >>> c.mpe([[1, np.nan]]).values.tolist()
+    [[1.0, 1.0]]
+    >>> c.sample(5, given=[1, np.nan], seed=0).shape
+    (5, 2)
+    >>> c.flows([[1, 1]]).sums[c.root].round(3).tolist()                                         # 0.04 / 0.68, 0.64 / 0.68
+    [[0.059, 0.941]]
+    >>> c.dropout_uncertainty([[1, 1]], p=0.5).mean.round(3).tolist()                            # half of 0.34
+    [0.17]
+
+    Nothing is changed in place. Other parameters make another circuit:
+
+    >>> other = c.with_parameters({3: np.array([[0.9, 0.1]])})
+    >>> np.exp(other.log_prob([[1, 1]])).round(3).tolist(), c.randomize(seed=1).n_parameters
+    ([0.1], 6)
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     other.save(f"{folder}/coins.safetensors")
+    ...     fp.load(f"{folder}/coins.safetensors").n_edges
+    6
 
     Parameters
     ----------
@@ -55,6 +89,15 @@ class Circuit:
         may be left out. Left out altogether, parameters are drawn at random with seed 0.
     strict
         False allows structures that are not smooth or not decomposable, to be looked at; engines refuse them.
+
+    Raises
+    ------
+    StructureError
+        The nodes don't make a circuit; `SmoothnessError` and `DecomposabilityError` are of this kind.
+    ParameterError
+        Parameters are missing, have the wrong shape, or are out of range.
+    OptionError
+        `nodes` is no list of nodes, or `strict` neither True nor False.
     """
 
     def __init__(
@@ -126,14 +169,22 @@ class Circuit:
             raise StructureError(f"Node {i} is tied to node {tie}, which has other parameters (kind, family, shape or mask).")
 
     def check_structure(self) -> None:
-        """Raise unless the circuit is smooth and decomposable."""
+        """Raise unless the circuit is smooth and decomposable.
+
+        Raises
+        ------
+        SmoothnessError
+            The children of a sum have different scopes.
+        DecomposabilityError
+            The children of a product share a variable.
+        """
         error = smoothness_error(self.nodes, self.scopes) or decomposability_error(self.nodes, self.scopes)
         if error is not None:
             raise error
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """For each node the node whose parameters it uses: itself unless it is tied."""
+        """The node whose parameters each node uses, which is itself unless it is tied."""
         out: list[int] = []
         for i, node in enumerate(self.nodes):
             tie = None if isinstance(node, Product) else node.tie
@@ -141,7 +192,25 @@ class Circuit:
         return tuple(out)
 
     def weight_shape(self, i: int) -> tuple[int, int]:
-        """Shape of the weights of a Sum or Mixture."""
+        """Shape of the weights of a Sum or Mixture.
+
+        Parameters
+        ----------
+        i
+            The node's index.
+
+        Returns
+        -------
+        tuple
+            Units and edges.
+
+        Raises
+        ------
+        StructureError
+            The node is an Input or a Product, and has no weights.
+        OptionError
+            There is no such node.
+        """
         node = self.nodes[whole_number("i", i, 0, len(self.nodes) - 1)]
         if isinstance(node, Sum):
             return node.width, sum(self.widths[c] for c in node.children)
@@ -151,11 +220,12 @@ class Circuit:
 
     @property
     def root(self) -> int:
-        """Index of the root: the last node."""
+        """The index of the root, which is the last node."""
         return len(self.nodes) - 1
 
     @property
     def n_variables(self) -> int:
+        """How many variables the circuit is over."""
         return self.scopes[-1].bit_count()
 
     @cached_property
@@ -174,7 +244,7 @@ class Circuit:
 
     @cached_property
     def n_parameters(self) -> int:
-        """Learnable numbers: weights of edges that exist, and parameters of inputs; tied ones count once."""
+        """How many numbers are learnt, which are weights of edges that exist and parameters of inputs; tied ones count once."""
         total = 0
         for i, node in enumerate(self.nodes):
             if isinstance(node, Product) or self.owners[i] != i:
@@ -246,17 +316,51 @@ class Circuit:
     # ---- parameters -----------------------------------------------------------------------------------------------
 
     def with_parameters(self, parameters: Mapping[int, Any]) -> Circuit:
-        """The same structure with other parameters; nodes left out keep theirs."""
+        """The same structure with other parameters.
+
+        Parameters
+        ----------
+        parameters
+            As for `Circuit`; nodes that are left out keep theirs.
+
+        Returns
+        -------
+        Circuit
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        ParameterError
+            Parameters have the wrong shape, are out of range, or are of a node that has none.
+        """
         complete = {i: self.parameters[i] for i in self.parameters if self.owners[i] == i}
         self._check_indices(parameters)
         complete.update(parameters)
         return self._replace(_freeze(self._checked(complete), self.owners))
 
-    def randomize(self, seed: int = 0, scheme: str = "exponential", X: Any = None) -> Circuit:
-        """Random parameters by seed.
+    def randomize(self, seed: int = 0, *, X: Any = None, scheme: str = "exponential") -> Circuit:
+        """The same structure with random parameters.
 
-        `scheme` is one of `initialize.SCHEMES`. With rows `X`, families that can start from data do: means and variances of
-        Gaussian inputs come from k-means.
+        Parameters
+        ----------
+        seed
+            Random seed.
+        X
+            Rows. With them, families that can start from data do: means and variances of Gaussian inputs come from k-means.
+        scheme
+            How weights are drawn: one of `flatpc.families.initialize.SCHEMES`.
+
+        Returns
+        -------
+        Circuit
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        OptionError
+            `seed` is no seed, or `scheme` no scheme.
+        DataError
+            As for `log_prob`, with NaN allowed.
         """
         rng, scheme = np.random.default_rng(seed_number(seed)), choice("scheme", scheme, SCHEMES)
         rows = None
@@ -340,52 +444,261 @@ class Circuit:
 
     # ---- questions ------------------------------------------------------------------------------------------------
 
-    def log_prob(self, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Any:
-        """Log-likelihood of every row; see `flatpc.queries.log_prob`."""
+    def log_prob(
+        self, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
+    ) -> Any:
+        """Log-likelihood of every row; see `flatpc.queries.log_prob`.
+
+        Parameters
+        ----------
+        X
+            Rows: a table with a column for each variable.
+        missing
+            `"raise"` refuses NaN; `"marginalize"` integrates NaN entries out.
+        engine, dtype, device
+            Who computes, how precisely and where; as for `flatpc.queries.log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[N]`: log p(x), `-inf` where the probability is zero; a tensor if X is one.
+
+        Raises
+        ------
+        DataError, OptionError
+            X or an option is not as it should be.
+        """
         from flatpc import queries
 
-        return queries.log_prob(self, X, missing, engine=engine, dtype=dtype)
+        return queries.log_prob(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
 
     def conditional_log_prob(
-        self, X: Any, given: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64"
+        self, X: Any, given: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
     ) -> Any:
-        """Log p(x_rest | x_given); see `flatpc.queries.conditional_log_prob`."""
+        """Log p(x_rest | x_given); see `flatpc.queries.conditional_log_prob`.
+
+        Parameters
+        ----------
+        X
+            Rows.
+        given
+            What is known: a boolean mask, `[D]` or `[N, D]`, or a list of variables.
+        missing, engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[N]`.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where p(x_given) is zero.
+        """
         from flatpc import queries
 
-        return queries.conditional_log_prob(self, X, given, missing, engine=engine, dtype=dtype)
+        return queries.conditional_log_prob(self, X, given, missing=missing, engine=engine, dtype=dtype, device=device)
 
-    def sample(self, n: int = 1, seed: int = 0, given: Any = None) -> Any:
-        """Draw rows, conditional on `given` where it is not NaN; see `flatpc.queries.sample`."""
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        given: Any = None,
+        seed: int = 0,
+        missing: str = "marginalize",
+        engine: str = "auto",
+        dtype: str = "float64",
+        device: Any = None,
+    ) -> Any:
+        """Rows drawn from the circuit, or completions of given ones; see `flatpc.queries.sample`.
+
+        Parameters
+        ----------
+        n
+            How many rows, or how many completions of every given row.
+        given
+            A table in which NaN is unknown, or one row.
+        seed
+            Random seed: the same one gives the same rows.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN in `given`.
+        engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[n, D]`; for a table `given`, `[n, M, D]`.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where known values have probability zero.
+        """
         from flatpc import queries
 
-        return queries.sample(self, n, seed, given)
+        return queries.sample(self, n, given=given, seed=seed, missing=missing, engine=engine, dtype=dtype, device=device)
 
-    def mpe(self, X: Any) -> Completion:
-        """Complete NaN entries with most probable values; see `flatpc.queries.mpe`."""
+    def mpe(
+        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
+    ) -> Completion:
+        """NaN entries completed with most probable values; see `flatpc.queries.mpe`.
+
+        Parameters
+        ----------
+        X
+            Rows; NaN is what is asked for.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN.
+        engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        Completion
+            The rows, their log-likelihoods, and whether no completion is more probable.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where known values have probability zero.
+        """
         from flatpc import queries
 
-        return queries.mpe(self, X)
+        return queries.mpe(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
 
-    def expectation(self, X: Any) -> Any:
-        """Fill NaN entries with their mean given the rest; see `flatpc.queries.expectation`."""
+    def expectation(
+        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
+    ) -> Any:
+        """NaN entries filled with their means given the rest; see `flatpc.queries.expectation`.
+
+        Parameters
+        ----------
+        X
+            Rows; NaN is what is asked for.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN.
+        engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[N, D]`.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where known values have probability zero.
+        """
         from flatpc import queries
 
-        return queries.expectation(self, X)
+        return queries.expectation(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
 
-    def variance(self, X: Any) -> Any:
-        """Variance of NaN entries given the rest; see `flatpc.queries.variance`."""
+    def variance(
+        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
+    ) -> Any:
+        """Variances of NaN entries given the rest; see `flatpc.queries.variance`.
+
+        Parameters
+        ----------
+        X
+            Rows; NaN is what is asked for.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN.
+        engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[N, D]`, 0 where X is known.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where known values have probability zero.
+        """
         from flatpc import queries
 
-        return queries.variance(self, X)
+        return queries.variance(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
 
-    def flows(self, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Flows:
-        """Expected use of every edge and input, summed over rows; see `flatpc.queries.flows`."""
+    def flows(self, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None) -> Flows:
+        """Expected use of every edge and input, summed over rows; see `flatpc.queries.flows`.
+
+        Parameters
+        ----------
+        X, missing, engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        Flows
+            Log-likelihoods, flows of edges and statistics of inputs, as NumPy arrays.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`.
+        """
         from flatpc import queries
 
-        return queries.flows(self, X, missing, engine=engine, dtype=dtype)
+        return queries.flows(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
+
+    def dropout_uncertainty(
+        self,
+        X: Any,
+        *,
+        p: float = 0.1,
+        exact: bool = True,
+        missing: str = "raise",
+        engine: str = "auto",
+        dtype: str = "float64",
+        device: Any = None,
+    ) -> DropoutUncertainty:
+        """Mean and variance of p(x) when edges are dropped at random; see `flatpc.queries.dropout_uncertainty`.
+
+        Parameters
+        ----------
+        X
+            Rows.
+        p
+            The probability that an edge is dropped, from 0 to less than 1.
+        exact
+            False takes different nodes for independent, which is right for trees.
+        missing, engine, dtype, device
+            As for `log_prob`.
+
+        Returns
+        -------
+        DropoutUncertainty
+            The moments, row by row.
+
+        Raises
+        ------
+        TiedParametersError, StructureError
+            The circuit has no closed form for it.
+        DataError, OptionError
+            As for `log_prob`.
+        """
+        from flatpc import queries
+
+        return queries.dropout_uncertainty(self, X, p=p, exact=exact, missing=missing, engine=engine, dtype=dtype, device=device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the circuit to one safetensors file; `flatpc.load` reads it back bit for bit."""
+        """Write the circuit to one safetensors file; `flatpc.load` reads it back bit for bit.
+
+        Parameters
+        ----------
+        path
+            Where to. A file that is there is replaced in one step.
+
+        Raises
+        ------
+        WriteError
+            The file can't be written.
+        """
         from flatpc.circuit.files import save
 
         save(self, path)

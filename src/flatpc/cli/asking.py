@@ -122,7 +122,7 @@ def sample(
 
     found = load_model(model)
     known = read_given(given, found.columns) if given else None
-    rows = found.circuit.sample(n, seed, given=known)
+    rows = found.circuit.sample(n, given=known, seed=seed)
     _put(found.columns.decode(np.asarray(rows), container="polars"), output, json)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._extras import need
-from flatpc._options import choice
+from flatpc._options import choice, shown, wrong
+from flatpc.errors import DeviceError
 from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
@@ -52,21 +53,40 @@ class Engine(Protocol):
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
         """For each node `[N, K]`: every unit's flow, row by row."""
 
+    def log_densities(self, circuit: Circuit, X: Array) -> dict[int, Array]:
+        """For each Input `[N, K]`: the log-density of every unit, 0 where the value is missing; in float64 always."""
+
 
 ENGINES = ("numba", "torch")
 DTYPES = ("float32", "float64")
 
 
-def get_engine(name: str = "auto") -> Engine:
-    """The engine called `name`; `"auto"` is numba."""
-    if choice("engine", name, ("auto", *ENGINES)) != "torch":
+def get_engine(name: str = "auto", device: Any = None) -> Engine:
+    """The engine called `name`, on a device; `"auto"` is numba on the CPU, and torch on any other device."""
+    choice("engine", name, ("auto", *ENGINES))
+    on_cpu = device is None or _kind_of(device) == "cpu"
+    if name == "numba" and not on_cpu:
+        raise DeviceError(
+            f"device={shown(str(device))} with engine='numba', which computes on the CPU; leave device out, or choose "
+            f"engine='torch'.",
+            option="device",
+        )
+    if name != "torch" and on_cpu:
         from flatpc.engine.numba.engine import NumbaEngine
 
         return NumbaEngine()
-    need("torch", "torch", "engine='torch'")
+    need("torch", "torch", "engine='torch'" if on_cpu else f"device={shown(str(device))}")
     from flatpc.engine.torch.engine import TorchEngine
 
-    return TorchEngine()
+    return TorchEngine("cpu" if device is None else device)
+
+
+def _kind_of(device: Any) -> str:
+    """`"cuda"` of `"cuda:1"` or of the torch device of that name."""
+    kind = device.partition(":")[0] if isinstance(device, str) else getattr(device, "type", None)
+    if not isinstance(kind, str) or isinstance(device, type):
+        raise wrong("device", device, "give 'cpu', 'cuda', 'cuda:1' or a torch.device.")
+    return kind
 
 
 def check_dtype(dtype: str) -> Dtype:

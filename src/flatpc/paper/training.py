@@ -37,7 +37,7 @@ def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
         n_variables, settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
         n_inputs=settings.n_inputs, family=family, seed=seed,
     )  # fmt: skip
-    return circuit.randomize(seed, settings.start)
+    return circuit.randomize(seed, scheme=settings.start)
 
 
 def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:

@@ -4,11 +4,13 @@
 |---|---|
 | `log_prob(circuit, X)` | log p(x), NaN entries integrated out on request |
 | `conditional_log_prob(circuit, X, given)` | log p(x_rest given x_given) |
-| `sample(circuit, n, seed, given)` | rows drawn from p, or from p given what is known |
+| `sample(circuit, n, given=…, seed=…)` | rows drawn from p, or from p given what is known |
 | `mpe(circuit, X)` | NaN entries completed with most probable values |
 | `expectation(circuit, X)`, `variance(circuit, X)` | mean and variance of NaN entries given the rest |
 | `dropout_uncertainty(circuit, X)` | how much log p(x) varies when edges are dropped at random |
 | `flows(circuit, X)` | expected use of every edge and input |
+
+Each of them takes `missing=` (NaN refused or integrated out), `engine=`, `dtype=` and `device=`, which `log_prob` describes.
 
 Rows may be a NumPy array, nested lists, a pandas or polars frame: the answer is then NumPy, in float64. For a torch tensor
 the answer is a float64 tensor on its device. Evidence of probability zero has log-likelihood `-inf`; a question about a

@@ -1,4 +1,4 @@
-"""Answers in the kind of table that was asked with, blocks of rows that fit in memory, and evidence that can't be."""
+"""Who answers, in which kind of table, blocks of rows that fit in memory, and evidence that can't be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
+from flatpc.engine.contract import Dtype, Engine, check_dtype, get_engine
 from flatpc.errors import DataError
 from flatpc.tables.reading import is_torch
 
@@ -17,6 +18,15 @@ Indices = NDArray[np.int64]
 
 BLOCK_BYTES = 1 << 28
 """What a query keeps of a block of rows at a time (256 MiB), beside the engine's own buffers and the answer."""
+
+
+def answering(X: Any, engine: str, dtype: str, device: Any) -> tuple[Engine, Dtype]:
+    """The engine that answers a question about X, on the device that is named or else on that of X, and its precision."""
+    precision = check_dtype(dtype)
+    # Apple's devices have no float64; their tensors are evaluated on the CPU unless torch is asked for.
+    if device is None and engine != "numba" and is_torch(X) and (engine == "torch" or X.device.type != "mps"):
+        device = X.device
+    return get_engine(engine, device), precision
 
 
 def give_back(answer: Array, X: Any) -> Any:

@@ -26,7 +26,7 @@ from flatpc._options import flag, number
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum, children_of
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import StructureError, TiedParametersError
-from flatpc.families import asking
+from flatpc.queries.answers import answering
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -57,7 +57,15 @@ class DropoutUncertainty:
 
 
 def dropout_uncertainty(
-    circuit: Circuit, X: Any, p: float = 0.1, *, exact: bool = True, missing: str = "raise"
+    circuit: Circuit,
+    X: Any,
+    *,
+    p: float = 0.1,
+    exact: bool = True,
+    missing: str = "raise",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
 ) -> DropoutUncertainty:
     """Mean and variance of p(x) when each edge of a sum is dropped with probability `p`, in closed form.
 
@@ -65,18 +73,34 @@ def dropout_uncertainty(
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": np.array([0.2, 0.8])}, 1: np.array([[0.5, 0.5]])})
-    >>> found = dropout_uncertainty(c, [[1]], p=0.5)
+    >>> found = fp.queries.dropout_uncertainty(c, [[1]], p=0.5)
     >>> found.mean, found.variance                        # (0.1 + 0.4) / 2, (0.1² + 0.4²) / 4
     (array([0.25]), array([0.0425]))
 
     Parameters
     ----------
-    circuit, X, missing
-        As for `circuit.log_prob`; the parameters must not be tied.
+    circuit, X
+        As for `log_prob`; the circuit's weights must not be tied.
     p
         The probability that an edge is dropped, from 0 to less than 1.
     exact
         False takes different nodes for independent, which is right for trees.
+    missing, engine, dtype, device
+        As for `log_prob`. The engine gives the densities of inputs; moments are computed by NumPy, in float64.
+
+    Returns
+    -------
+    DropoutUncertainty
+        The moments of p(x), row by row, as NumPy arrays.
+
+    Raises
+    ------
+    TiedParametersError
+        Some sums share weights.
+    StructureError
+        Products that share sums cut a scope in different ways, and `exact` is True.
+    DataError, OptionError
+        As for `log_prob`; and if `p` is not a probability less than 1.
     """
     p = number("p", p, 0.0, 1.0, below=True, what="it is the probability that an edge is dropped, from 0 to less than 1")
     flag("exact", exact)
@@ -84,15 +108,19 @@ def dropout_uncertainty(
     if any(owner != i and not isinstance(circuit.nodes[i], Input) for i, owner in enumerate(circuit.owners)):
         raise TiedParametersError("Dropout inference drops each edge on its own, but some sums share weights; untie them first.")
     rows = read_rows(circuit, X, missing)
+    run, _ = answering(X, engine, dtype, device)
     size = max(1, _NUMBERS // sum(width * width for width in circuit.widths))
-    parts = [_Moments(circuit, rows[start : start + size], 1 - p, exact).root() for start in range(0, len(rows), size)]
+    parts = [
+        _Moments(circuit, run.log_densities(circuit, rows[start : start + size]), 1 - p, exact).root()
+        for start in range(0, len(rows), size)
+    ]
     return DropoutUncertainty(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 class _Moments:
     """Moments of a block of rows. Values of node i are in units of exp(scale[i]), one scale per row."""
 
-    def __init__(self, circuit: Circuit, X: Array, q: float, exact: bool) -> None:
+    def __init__(self, circuit: Circuit, log_densities: dict[int, Array], q: float, exact: bool) -> None:
         self.circuit, self.q, self.exact = circuit, q, exact
         self.sums = _sums_below(circuit)
         self.mean: list[Array] = []
@@ -100,9 +128,7 @@ class _Moments:
         self._pairs: dict[tuple[int, int], Array] = {}
         for i, node in enumerate(circuit.nodes):
             if isinstance(node, Input):
-                parameters = circuit.parameters[i]
-                assert isinstance(parameters, dict)
-                log_value = asking.log_density(node.family, parameters, X[:, node.variable])
+                log_value = log_densities[i]
                 self._append(np.exp(log_value - _largest(log_value)[:, None]), _largest(log_value))
             else:
                 self._append(*self._mean(i))

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import choice, wrong
+from flatpc._options import wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.rows import read_rows
-from flatpc.engine.contract import ENGINES, Flows, check_dtype, get_engine
+from flatpc.engine.contract import Flows, check_dtype
+from flatpc.engine.precision import wide_enough
 from flatpc.errors import ShapeError
-from flatpc.queries.answers import Array, give_back, refuse_impossible
+from flatpc.queries.answers import Array, answering, give_back, refuse_impossible
 from flatpc.tables.reading import is_torch
 
 Mask = NDArray[np.bool_]
 
 
-def log_prob(circuit: Circuit, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Any:
-    """`[N]`: log p(x) for every row; `-inf` where the probability is zero.
+def log_prob(
+    circuit: Circuit, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
+) -> Any:
+    """Log-likelihood of every row.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -30,65 +33,144 @@ def log_prob(circuit: Circuit, X: Any, missing: str = "raise", *, engine: str = 
 
     Parameters
     ----------
+    circuit
+        The circuit.
+    X
+        A table `[N, D]` with a column for each variable: a NumPy array, nested lists, a pandas or polars frame, a torch tensor.
     missing
         `"raise"` refuses NaN; `"marginalize"` integrates NaN entries out.
     engine
-        `"numba"` or `"torch"`. `"auto"` is numba, and torch for a tensor that requires gradients: on the torch engine the
-        answer to a tensor that requires gradients stays attached to its graph.
+        `"numba"` or `"torch"`. `"auto"` is numba, and torch for a tensor that requires gradients, for a tensor that is not on
+        the CPU, and for another `device`.
+    dtype
+        `"float64"` or `"float32"`: the precision of the arithmetic. The answer is float64.
+    device
+        Where the torch engine computes: `"cpu"`, `"cuda"`, `"cuda:1"` or a `torch.device`. None is the device of X if X is a
+        tensor, and else the CPU.
+
+    Returns
+    -------
+    array or tensor
+        `[N]`: log p(x) for every row, `-inf` where the probability is zero. It is float64 and NumPy; for a torch tensor, a
+        tensor on its device, which the torch engine keeps attached to the graph of a tensor that requires gradients.
+
+    Raises
+    ------
+    DataError
+        X can't be read, has the wrong number of columns, or holds values outside a family's support, or NaN with
+        `missing="raise"`.
+    OptionError
+        An option is none of those above.
+    DeviceError
+        The device isn't there, or the engine is numba and the device not the CPU.
     """
     rows = read_rows(circuit, X, missing)
-    return _log_prob(circuit, X, rows, None, engine, dtype)
+    return _log_prob(circuit, X, rows, None, engine, dtype, device)
 
 
 def conditional_log_prob(
     circuit: Circuit,
     X: Any,
     given: Any,
-    missing: str = "raise",
     *,
+    missing: str = "raise",
     engine: str = "auto",
     dtype: str = "float64",
+    device: Any = None,
 ) -> Any:
-    """`[N]`: log p(x_rest | x_given) = log p(x) - log p(x_given).
+    """Log-likelihood of some variables given the others: log p(x_rest | x_given) = log p(x) - log p(x_given).
 
-    `given` is a boolean mask, `[D]` for all rows alike or `[N, D]`, or a list of variables. NaN is refused unless
-    `missing="marginalize"`: then NaN entries belong to neither side, and are integrated out of both. Where p(x_given) is
-    zero there is no conditional distribution: `DataError`, naming the row.
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> pair = [fp.Input(0, fp.Bernoulli()), fp.Input(1, fp.Bernoulli()), fp.Product((0, 1))]
+    >>> c = fp.Circuit(pair, {0: {"p": [0.5]}, 1: {"p": [0.25]}})
+    >>> np.exp(fp.queries.conditional_log_prob(c, [[1, 1], [1, 0]], given=[0])).round(3).tolist()
+    [0.25, 0.75]
+
+    Parameters
+    ----------
+    circuit, X
+        As for `log_prob`.
+    given
+        What is known: a boolean mask, `[D]` for all rows alike or `[N, D]`, or a list of variables.
+    missing
+        `"raise"` refuses NaN; with `"marginalize"`, NaN entries belong to neither side, and are integrated out of both.
+    engine, dtype, device
+        As for `log_prob`.
+
+    Returns
+    -------
+    array or tensor
+        `[N]`, as `log_prob` returns it.
+
+    Raises
+    ------
+    DataError
+        As for `log_prob`; and where p(x_given) is zero, so that there is no conditional distribution. It names the row.
+    OptionError
+        `given` names no variables of the circuit, or another option is none of those above.
     """
     rows = read_rows(circuit, X, missing)
     known = read_given(given, rows.shape)
-    evidence = _log_prob(circuit, X, rows, ~known, engine, dtype)
+    evidence = _log_prob(circuit, X, rows, ~known, engine, dtype, device)
     refuse_impossible(_detached(evidence), np.arange(len(rows)))
-    return _log_prob(circuit, X, rows, None, engine, dtype) - evidence
+    return _log_prob(circuit, X, rows, None, engine, dtype, device) - evidence
 
 
-def flows(circuit: Circuit, X: Any, missing: str = "raise", *, engine: str = "auto", dtype: str = "float64") -> Flows:
-    """Expected use of every edge and input, summed over rows: see `flatpc.engine.contract.Flows`.
+def flows(
+    circuit: Circuit, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
+) -> Flows:
+    """Expected use of every edge and input, summed over rows.
 
-    The flow of an edge with weight θ is `θ · ∂ Σ log p(x) / ∂θ`, the expected number of rows that use it. Arrays are NumPy,
-    whatever X is.
+    The flow of an edge with weight θ is `θ · ∂ Σ log p(x) / ∂θ`, the expected number of rows that use it.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
+    >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": np.array([0.2, 0.8])}, 1: np.array([[0.5, 0.5]])})
+    >>> fp.queries.flows(c, [[1], [1]]).sums[1].round(3).tolist()                           # 2 · 0.1 / 0.5, 2 · 0.4 / 0.5
+    [[0.4, 1.6]]
+
+    Parameters
+    ----------
+    circuit, X, missing, engine, dtype, device
+        As for `log_prob`.
+
+    Returns
+    -------
+    Flows
+        `log_prob`, `sums` (node -> flow of every edge) and `inputs` (node -> its family's statistics). Arrays are NumPy,
+        whatever X is.
+
+    Raises
+    ------
+    DataError, OptionError
+        As for `log_prob`.
     """
     rows = read_rows(circuit, X, missing)
-    return get_engine(engine).flows(circuit, rows, dtype=check_dtype(dtype))
+    run, precision = answering(X, engine, dtype, device)
+    return run.flows(circuit, rows, dtype=precision)
 
 
-def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine: str, dtype: str) -> Any:
+def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine: str, dtype: str, device: Any) -> Any:
     """Log p(x) with the `hidden` entries integrated out, as the kind of table that X is."""
-    if choice("engine", engine, ("auto", *ENGINES)) != "numba" and _wants_gradient(X):
-        return _differentiable_log_prob(circuit, X, hidden, dtype)
+    run, precision = answering(X, engine, dtype, device)
+    if engine != "numba" and _wants_gradient(X):
+        return _differentiable_log_prob(circuit, X, hidden, dtype, X.device if device is None else device)
     if hidden is not None:
         rows = np.where(hidden, np.nan, rows)
-    return give_back(get_engine(engine).log_prob(circuit, rows, dtype=check_dtype(dtype)), X)
+    return give_back(run.log_prob(circuit, rows, dtype=precision), X)
 
 
-def _differentiable_log_prob(circuit: Circuit, X: Any, hidden: Mask | None, dtype: str) -> Any:
+def _differentiable_log_prob(circuit: Circuit, X: Any, hidden: Mask | None, dtype: str, device: Any) -> Any:
     import torch
 
     from flatpc.engine.torch.module import TorchCircuit
 
     if hidden is not None:
         X = X.masked_fill(torch.from_numpy(hidden).to(X.device), torch.nan)
-    return TorchCircuit(circuit, getattr(torch, check_dtype(dtype)), X.device).log_prob(X)
+    precision = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
+    return TorchCircuit(circuit, precision, device).log_prob(X).to(X.device)
 
 
 def _wants_gradient(X: Any) -> bool:

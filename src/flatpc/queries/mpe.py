@@ -15,9 +15,9 @@ import numpy as np
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product
 from flatpc.circuit.rows import read_rows
-from flatpc.engine.contract import get_engine
+from flatpc.engine.contract import Engine
 from flatpc.families import asking
-from flatpc.queries.answers import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.queries.answers import Array, Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 
 
@@ -34,25 +34,59 @@ class Completion:
     most probable single induced tree (max-product), and another completion may be more probable in sum."""
 
 
-def mpe(circuit: Circuit, X: Any) -> Completion:
-    """Complete NaN entries with most probable values given the rest.
+def mpe(
+    circuit: Circuit, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
+) -> Completion:
+    """Missing entries completed with most probable values given the rest.
 
-    Of several best children the first is taken. A row without NaN comes back as it is; known values of probability zero in
-    a row with NaN raise `DataError`.
+    Of several best children the first is taken. A row without NaN comes back as it is.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> pair = [fp.Input(0, fp.Bernoulli()), fp.Input(1, fp.Bernoulli()), fp.Product((0, 1))]
+    >>> c = fp.Circuit(pair, {0: {"p": [0.5]}, 1: {"p": [0.25]}})
+    >>> done = fp.queries.mpe(c, [[1, np.nan]])
+    >>> done.values.tolist(), np.exp(done.log_prob).round(3).tolist(), done.exact
+    ([[1.0, 0.0]], [0.375], True)
+
+    Parameters
+    ----------
+    circuit, X
+        As for `log_prob`; NaN is what is asked for.
+    missing
+        `"marginalize"`, or `"raise"` to refuse NaN.
+    engine, dtype, device
+        As for `log_prob`. The engine gives densities and the probabilities of the completed rows; largest products are found
+        by NumPy, in float64.
+
+    Returns
+    -------
+    Completion
+        The completed rows, their log-likelihoods, and whether no completion is more probable.
+
+    Raises
+    ------
+    DataError
+        As for `log_prob`; and if the known values of a row with NaN have probability zero. It names the row.
+    OptionError
+        As for `log_prob`.
+    FamilyError
+        A family has no mode.
     """
-    rows = read_rows(circuit, X, missing="marginalize")
+    rows = read_rows(circuit, X, missing)
     circuit.check_structure()
+    run, precision = answering(X, engine, dtype, device)
     completed = rows.copy()
     incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
     for block in row_blocks(len(incomplete), bytes_of_units(circuit)):
         which = incomplete[block]
-        completed[which] = _complete(circuit, rows[which], which)
-    log_prob = get_engine().log_prob(circuit, completed)
+        completed[which] = _complete(circuit, rows[which], which, run)
+    log_prob = run.log_prob(circuit, completed, dtype=precision)
     return Completion(give_back(completed, X), give_back(log_prob, X), circuit.is_deterministic)
 
 
-def _complete(circuit: Circuit, rows: Array, row_numbers: Indices) -> Array:
-    best = _max_product(circuit, rows)
+def _complete(circuit: Circuit, rows: Array, row_numbers: Indices, engine: Engine) -> Array:
+    best = _max_product(circuit, rows, engine.log_densities(circuit, rows))
     refuse_impossible(best[circuit.root][:, 0], row_numbers)
     out = rows.copy()
 
@@ -74,16 +108,14 @@ def _complete(circuit: Circuit, rows: Array, row_numbers: Indices) -> Array:
     return out
 
 
-def _max_product(circuit: Circuit, rows: Array) -> list[Array]:
+def _max_product(circuit: Circuit, rows: Array, log_densities: dict[int, Array]) -> list[Array]:
     """For each node `[N, K]`: the logarithm of the largest product of weights and densities below every unit."""
     best: list[Array] = []
     for i, node in enumerate(circuit.nodes):
         parameters: Any = circuit.parameters.get(i)
         if isinstance(node, Input):
-            x = rows[:, node.variable]
-            value = asking.log_density(node.family, parameters, x)
             at_mode = asking.log_density(node.family, parameters, node.family.mode(parameters)).diagonal()
-            value = np.where(np.isnan(x)[:, None], at_mode, value)
+            value = np.where(np.isnan(rows[:, node.variable])[:, None], at_mode, log_densities[i])
         elif isinstance(node, Product):
             value = best[node.children[0]]
             for c in node.children[1:]:

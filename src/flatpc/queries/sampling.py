@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from flatpc._options import seed_number, whole_number
+from flatpc._options import choice, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
-from flatpc.circuit.rows import check_circuit, read_rows
-from flatpc.engine.contract import get_engine
-from flatpc.queries.answers import Array, Indices, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.circuit.rows import MISSING, check_circuit, read_rows
+from flatpc.queries.answers import Array, Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 from flatpc.tables.reading import is_torch
 
@@ -23,14 +22,60 @@ from flatpc.tables.reading import is_torch
 _BYTES_PER_VISIT = 16
 
 
-def sample(circuit: Circuit, n: int = 1, seed: int = 0, given: Any = None) -> Any:
-    """Draw `n` rows: `[n, D]`; with `given`, `n` completions of every given row.
+def sample(
+    circuit: Circuit,
+    n: int = 1,
+    *,
+    given: Any = None,
+    seed: int = 0,
+    missing: str = "marginalize",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+) -> Any:
+    """Rows drawn from the circuit, or completions of rows of which something is known.
 
-    `given` is a table `[M, D]` in which NaN is unknown, and the answer `[n, M, D]`; or one row `[D]`, and the answer
-    `[n, D]`. Known entries are kept. The same seed gives the same rows. Known values of probability zero raise `DataError`.
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> pair = [fp.Input(0, fp.Bernoulli()), fp.Input(1, fp.Bernoulli()), fp.Product((0, 1))]
+    >>> c = fp.Circuit(pair, {0: {"p": [0.5]}, 1: {"p": [1.0]}})
+    >>> fp.queries.sample(c, 3, seed=0).shape
+    (3, 2)
+    >>> fp.queries.sample(c, 2, given=[0, np.nan]).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+
+    Parameters
+    ----------
+    circuit
+        The circuit.
+    n
+        How many rows, or how many completions of every given row.
+    given
+        A table `[M, D]` in which NaN is unknown, or one row `[D]`. Known entries are kept.
+    seed
+        Random seed: the same one gives the same rows.
+    missing
+        `"marginalize"`, or `"raise"` to refuse NaN in `given`.
+    engine, dtype, device
+        As for `log_prob`, with `given` for X. The engine gives the values of all units given what is known; NumPy draws.
+        Without `given` there is nothing to evaluate.
+
+    Returns
+    -------
+    array or tensor
+        `[n, D]`; for a table `given`, `[n, M, D]`. A tensor if `given` is one.
+
+    Raises
+    ------
+    DataError
+        As for `log_prob`; and if known values have probability zero. It names the row.
+    OptionError
+        As for `log_prob`; and if `n` is not a positive whole number or `seed` no seed.
     """
     n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
     check_circuit(circuit).check_structure()
+    choice("missing", missing, MISSING)
+    run, precision = answering(given, engine, dtype, device)
     if given is None:
         out = np.full((n, circuit.n_variables), np.nan)
         for block in row_blocks(n, _BYTES_PER_VISIT * len(circuit.nodes)):
@@ -38,12 +83,12 @@ def sample(circuit: Circuit, n: int = 1, seed: int = 0, given: Any = None) -> An
         return out
     one = _is_row(given)
     table = given if not one else given[None] if is_torch(given) else np.asarray(given)[None]
-    rows = read_rows(circuit, table, missing="marginalize")
+    rows = read_rows(circuit, table, missing)
     completed = np.repeat(rows[None], n, axis=0)
     incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
     for block in row_blocks(len(incomplete), bytes_of_units(circuit)):
         which = incomplete[block]
-        values = get_engine().unit_values(circuit, rows[which])
+        values = run.unit_values(circuit, rows[which], dtype=precision)
         refuse_impossible(values[circuit.root][:, 0], which)
         # Sample-major, as in the answer: tree t completes row t % len(which).
         trees = np.tile(np.arange(len(which)), n)

@@ -63,7 +63,7 @@ class Counted:
             return tree_circuit(models, weights)
 
         if np.isnan(self.valid).any():
-            return np.asarray(make().log_prob(self.valid, "marginalize")), make
+            return np.asarray(make().log_prob(self.valid, missing="marginalize")), make
         parts = np.stack([model.log_prob(self.valid) for model in models], axis=1)
         return np.asarray(logsumexp(parts + np.log(weights), axis=1)), make
 

@@ -110,7 +110,7 @@ def select(
             warnings.simplefilter("ignore")
             results.close()
     candidates = tuple(
-        Candidate(mu, -float(np.mean(result.circuit.log_prob(valid, options.get("missing", "raise")))), result)
+        Candidate(mu, -float(np.mean(result.circuit.log_prob(valid, missing=options.get("missing", "raise")))), result)
         for (mu, _, _), result in zip(runs, fits, strict=False)
     )
     complete = [candidate for candidate in candidates if candidate.result.stopped != "interrupted"]

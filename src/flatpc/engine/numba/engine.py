@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.circuit.nodes import Input
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.precision import wide_enough
+from flatpc.families import asking
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -32,7 +34,15 @@ class NumbaEngine:
         return evaluator.flows(Evidence(evaluator.program, X), weights)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        return Evaluator(circuit, dtype).unit_values(X)
+        return Evaluator(circuit, wide_enough(circuit, dtype)).unit_values(X)
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        return Evaluator(circuit, dtype).unit_flows(X)
+        return Evaluator(circuit, wide_enough(circuit, dtype)).unit_flows(X)
+
+    def log_densities(self, circuit: Circuit, X: Array) -> dict[int, Array]:
+        out = {}
+        for i, node in enumerate(circuit.nodes):
+            if isinstance(node, Input):
+                parameters: Any = circuit.parameters[i]
+                out[i] = asking.log_density(node.family, parameters, X[:, node.variable])
+        return out

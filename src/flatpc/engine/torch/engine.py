@@ -17,6 +17,7 @@ from torch import Tensor
 from flatpc.engine.contract import Dtype, Flows, check_dtype
 from flatpc.engine.precision import wide_enough
 from flatpc.engine.torch import inputs as torch_inputs
+from flatpc.engine.torch.devices import find_device
 from flatpc.engine.torch.layers import InputLayer, State
 from flatpc.engine.torch.module import TorchCircuit
 from flatpc.families.base import Statistics
@@ -34,7 +35,7 @@ class TorchEngine:
     name = "torch"
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
-        self.device = torch.device(device)
+        self.device = find_device(device)
 
     def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
         run = _Run(circuit, dtype, self.device)
@@ -57,6 +58,20 @@ class TorchEngine:
         run = _Run(circuit, dtype, self.device)
         ones = torch.ones(len(X), dtype=torch.float64, device=self.device)
         return run.by_node([run.pass_flows(rows, ones[at])[1] for at, rows in run.blocks(X)])
+
+    @torch.no_grad()
+    def log_densities(self, circuit: Circuit, X: Array) -> dict[int, Array]:
+        run = _Run(circuit, "float64", self.device)
+        out: dict[int, Array] = {}
+        for layer, parameters in zip(run.layers, run.stacked, strict=True):
+            if isinstance(layer, InputLayer):
+                parts = []
+                for _, rows in run.blocks(X):
+                    state = State(torch.float64)
+                    layer.separate(state, rows, parameters)
+                    parts.append(_numpy(state.v[0].log() + state.s[0]))
+                out.update(zip(layer.nodes, np.concatenate(parts, axis=1), strict=True))
+        return out
 
 
 class _Run:
