@@ -6,7 +6,7 @@
 |---|---|
 | function | Parameters, Returns, Raises if it checks or raises, an example |
 | class | Parameters, or a line below each field of a result; an example unless it is a result or an error |
-| method | the same as of a function; the example may be its class's. What overrides a method of ours says only what differs |
+| method | the same as of a function; the example may be its class's or another method's. What overrides a method of ours says only what differs |
 | property, constant, error | a sentence |
 
 Parameters are named exactly, in the order of the signature.
@@ -23,6 +23,7 @@ import runpy
 import textwrap
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,15 @@ def about_method(kind: type, name: str, thing: Any) -> Iterator[str]:
         return
     parameters = parameters_of(function, method=not isinstance(thing, staticmethod))
     yield from complaints_about_sections(function, parameters, gives_something(function), raises_errors(function))
-    shown = "".join(example.source for each in (kind, function) for example in examples(inspect.getdoc(each) or ""))
-    if not re.search(rf"\b{name}\b", shown):
-        yield f"no example of the class or of the method uses {name}"
+    if not re.search(rf"\b{name}\b", examples_of(kind)):
+        yield f"no example of the class or of its methods uses {name}"
+
+
+@cache
+def examples_of(kind: type) -> str:
+    """Those of the class and of its methods."""
+    told = [kind, *(getattr(kind, name) for name in vars(kind) if not name.startswith("_"))]
+    return "".join(example.source for each in told for example in examples(inspect.getdoc(each) or ""))
 
 
 def methods() -> Iterator[tuple[str, type, str, Any]]:

@@ -33,13 +33,17 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     >>> import numpy as np
     >>> import flatpc as fp
     >>> X = np.random.default_rng(0).normal(size=(200, 1)) * [1, -2] + [0, 5]
-    >>> density = fp.CircuitDensity(verbose=False).fit(X)
+    >>> density = fp.CircuitDensity(effort=1, verbose=False).fit(X)
     >>> density.kinds_
     {'x0': 'continuous', 'x1': 'continuous'}
     >>> bool(density.score(X) > density.score(X + [0, 5]))       # mean log-likelihood
     True
     >>> density.impute([[1.0, np.nan]]).round().tolist()          # its conditional mean
     [[1.0, 3.0]]
+    >>> density.score_samples(X).shape, density.anomaly_score(X).shape, density.sample(3, random_state=0).shape
+    ((200,), (200,), (3, 2))
+    >>> density.aic(X) < density.bic(X)
+    True
 
     A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. Each column is recognised as binary,
     categorical, count or continuous (`flatpc.tables.recognition`). `fp.choose` then tries models from independent columns to
@@ -212,31 +216,128 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     # ---- questions ------------------------------------------------------------------------------------------------
 
     def score_samples(self, X: Any) -> Array:
-        """`[N]`: log p(x) of every row, in the units of the table; missing values are integrated out if allowed."""
+        """The log-likelihood of every row, log p(x), in the units of the table; missing values are integrated out if allowed.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that were learnt.
+
+        Returns
+        -------
+        array
+            `[N]`.
+
+        Raises
+        ------
+        DataError
+            For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        """
         rows, _ = self._rows(X)
         return np.asarray(self.circuit_.log_prob(rows, missing="marginalize"))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total); `y` is ignored."""
+        """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total).
+
+        Parameters
+        ----------
+        X
+            A table with the columns that were learnt.
+        y
+            Ignored.
+
+        Returns
+        -------
+        float
+            In nats per row.
+
+        Raises
+        ------
+        DataError
+            For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        """
         return float(self.score_samples(X).mean())
 
     def anomaly_score(self, X: Any) -> Array:
-        """`[N]`: -log p(x), higher for stranger rows. Rows with missing values are judged by what they have."""
+        """-log p(x), higher for stranger rows. Rows with missing values are judged by what they have.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that were learnt.
+
+        Returns
+        -------
+        array
+            `[N]`.
+
+        Raises
+        ------
+        DataError
+            For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        """
         return -self.score_samples(X)
 
     def bic(self, X: Any) -> float:
-        """-2 Σ log p(x) + k log N with k = `n_parameters_`: the lower the better."""
+        """-2 Σ log p(x) + k log N with k = `n_parameters_`: the lower the better.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that were learnt.
+
+        Returns
+        -------
+        float
+            The Bayesian information criterion.
+
+        Raises
+        ------
+        DataError
+            For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        """
         score = self.score_samples(X)
         return float(-2 * score.sum() + self.n_parameters_ * np.log(len(score)))
 
     def aic(self, X: Any) -> float:
-        """-2 Σ log p(x) + 2k with k = `n_parameters_`: the lower the better."""
+        """-2 Σ log p(x) + 2k with k = `n_parameters_`: the lower the better.
+
+        Parameters
+        ----------
+        X
+            A table with the columns that were learnt.
+
+        Returns
+        -------
+        float
+            Akaike's information criterion.
+
+        Raises
+        ------
+        DataError
+            For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        """
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """New rows, in a table like the one that was learnt from, with whole numbers where it has integers.
 
-        `random_state` None draws anew each time.
+        Parameters
+        ----------
+        n_samples
+            Number of rows.
+        random_state
+            Random seed; None draws anew each time.
+
+        Returns
+        -------
+        array or frame
+            Of the kind that was learnt from.
+
+        Raises
+        ------
+        OptionError
+            Unless `n_samples` is a positive whole number.
         """
         check_is_fitted(self)
         rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
@@ -245,31 +346,63 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def impute(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.
 
-        A column of integers stays one: what is filled in is rounded.
-
         Parameters
         ----------
+        X
+            A table with the columns that were learnt.
         strategy
             `"mean"`: the conditional mean of counts and continuous values, and the most probable category, each column by itself.
             `"mpe"`: the most probable completion of the row as a whole, exact for Chow-Liu trees and independent columns and
             otherwise that of the most probable induced tree. `"sample"`: a draw from the conditional distribution.
         random_state
-            Of the draw; None draws anew each time.
+            Random seed; None draws anew each time.
+
+        Returns
+        -------
+        array or frame
+            Of the kind that was given. A column of integers stays one: what is filled in is rounded.
+
+        Raises
+        ------
+        OptionError
+            For an unknown strategy.
+        DataError
+            For a table that doesn't fit.
         """
         choice("strategy", strategy, STRATEGIES)
         rows, table = self._rows(X, missing="marginalize")
         return self.columns_.decode(fill(self.circuit_, self.columns_, rows, strategy, _seed(random_state)), like=table)
 
     def conditional_proba(self, X: Any, column: str | int) -> Array:
-        """`[N, categories]`: the probability of each category of a column given the rest of each row.
+        """The probability of each category of a column given the rest of each row.
 
-        The column's own values in X are not looked at; `categories(column)` names the answer's columns. This is a classifier for
-        any column, learnt once for all.
+        >>> import pandas as pd
+        >>> import flatpc as fp
+        >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 50, "wet": ["yes", "no"] * 50})
+        >>> density = fp.CircuitDensity(effort=0.1, verbose=False).fit(weather)
+        >>> density.categories("wet"), int(density.conditional_proba(weather[:1], "wet").argmax())
+        (['no', 'yes'], 1)
+
+        This is a classifier for any column, learnt once for all.
 
         Parameters
         ----------
+        X
+            A table with the columns that were learnt.
         column
-            A binary or categorical column, by name or position.
+            A binary or categorical column, by name or position. Its own values in X are not looked at.
+
+        Returns
+        -------
+        array
+            `[N, categories]`, in the order of `categories(column)`.
+
+        Raises
+        ------
+        OptionError
+            For a column that is not there or has no categories.
+        DataError
+            For a table that doesn't fit.
         """
         n_categories = len(self.categories(column))
         j = self.columns_.position(column)
@@ -277,7 +410,23 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp(log_conditional(self.circuit_, rows, j, n_categories)))
 
     def categories(self, column: str | int) -> list[Any]:
-        """The categories of a binary or categorical column, in the order of `conditional_proba`."""
+        """The categories of a binary or categorical column, in the order of `conditional_proba`.
+
+        Parameters
+        ----------
+        column
+            By name or position.
+
+        Returns
+        -------
+        list
+            The values as they are in the table.
+
+        Raises
+        ------
+        OptionError
+            For a column that is not there or has no categories.
+        """
         check_is_fitted(self)
         found = self.columns_.columns[self.columns_.position(column)]
         if not found.is_discrete:
@@ -292,14 +441,49 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file, which holds no code: circuit, columns and summary, not the candidates.
 
+        >>> import tempfile
+        >>> import flatpc as fp
+        >>> density = fp.CircuitDensity(effort=0.1, verbose=False).fit([[0], [1], [1]] * 10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     density.save(f"{folder}/coin.model")
+        ...     again = fp.CircuitDensity.load(f"{folder}/coin.model")
+        >>> again.score([[1]]) == density.score([[1]])
+        True
+
         `CircuitDensity.load` and the commands of `flatpc` read it.
+
+        Parameters
+        ----------
+        path
+            The file; an old one is replaced.
+
+        Raises
+        ------
+        WriteError
+            If it can't be written.
         """
         check_is_fitted(self)
         write(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CircuitDensity:
-        """The density in a file that `save`, `flatpc fit` or `circuit.save` wrote, ready to be asked."""
+        """The density in a file that `save`, `flatpc fit` or `circuit.save` wrote, ready to be asked.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        CircuitDensity
+            Fitted.
+
+        Raises
+        ------
+        FileFormatError
+            For a file that is damaged, of an unknown version, or no model.
+        """
         return read(cls, path)
 
     def __sklearn_tags__(self) -> Any:

@@ -13,37 +13,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One candidate, and how it did."""
+    """One candidate of a search, and how it did."""
 
     name: str
+    """What it is, in words."""
     structure: str
+    """The name of its structure, such as `"hclt"`."""
     options: dict[str, Any]
+    """The structure's options."""
     regularizer: tuple[Any, ...]
+    """The regularisers that it was trained with."""
     valid_nll: float
     """Mean over the judges, in the units of the table."""
     work: float
-    """In seconds of effort."""
+    """Work that it took, in seconds of effort."""
     epochs: int
-    """0 for a model that is counted."""
+    """Number of epochs of training; 0 for a model that is counted."""
     weight: float
     """Its share of the average; 0 if it isn't part of what was chosen."""
 
     @property
     def n_latents(self) -> int:
-        """States of a latent; 0 for a model that is counted."""
+        """Number of states of a latent; 0 for a model that is counted."""
         return int(self.options.get("n_latents", 0))
 
     @property
     def mu(self) -> float | str:
-        """Of the penalty on sharpness; 0 without."""
+        """Weight of the penalty on sharpness; 0 without one."""
         return next((part.mu for part in self.regularizer if hasattr(part, "mu")), 0.0)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The model that was chosen, and all that was tried."""
+    """What `fp.choose` returns: the model that was chosen, and all that was tried.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(100, 3))
+    >>> choice = fp.choose(X, effort=0.1, progress=False)
+    >>> choice.circuit.n_variables, choice.table().splitlines()[0].split()
+    (3, ['valid', 'NLL', 'weight', 'epochs', 'work', 'candidate'])
+    """
 
     circuit: Circuit
+    """The model."""
     chosen: tuple[Outcome, ...]
     """The model, or those whose average it is, largest weight first."""
     candidates: tuple[Outcome, ...]
@@ -53,7 +66,9 @@ class Choice:
     judge: str
     """Which rows it was chosen by."""
     n_judges: int
+    """Number of these rows."""
     n_rows: int
+    """Number of rows that it was learnt from."""
     refitted: bool
     """Whether the circuit was fitted again to all rows."""
     left_out: tuple[str, ...] = ()
@@ -61,8 +76,9 @@ class Choice:
     cut_short: str = ""
     """`"interrupted"` by Ctrl-C, `"time budget"`, or nothing."""
     work: float = 0.0
-    """In seconds of effort; the same on every machine."""
+    """Work of the search, in seconds of effort; the same on every machine."""
     seconds: float = 0.0
+    """Time that it took, by the clock."""
 
     @property
     def best(self) -> Outcome:
@@ -92,7 +108,13 @@ class Choice:
         return f"{self.best.name}: best of {len(self.candidates)} with {by}{against}{again}"
 
     def table(self) -> str:
-        """All candidates as text, best first."""
+        """All candidates as text, best first.
+
+        Returns
+        -------
+        str
+            A line for each.
+        """
         lines = [f"{'valid NLL':>10}  {'weight':>6}  {'epochs':>6}  {'work':>7}  candidate"]
         for c in self.candidates:
             lines.append(f"{c.valid_nll:10.4f}  {c.weight:6.2f}  {c.epochs:6d}  {c.work:7.2f}  {c.name}")

@@ -87,6 +87,13 @@ def choose(
 ) -> Choice:
     """Choose a model of the rows X, from independent columns to averages of hidden trees, and fit it.
 
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(300, 4))
+    >>> choice = fp.choose(X, effort=1, progress=False)
+    >>> choice.circuit.n_variables, choice.valid_nll <= min(c.valid_nll for c in choice.candidates)
+    (4, True)
+
     1. Independent columns and Chow-Liu trees with several smoothings; all of them, always.
     2. Mixtures of Chow-Liu trees.
     3. Models with latents, of several structures, sizes and starts, by successive halving: all are trained a little, the better
@@ -138,13 +145,6 @@ def choose(
         An option is wrong, or a structure doesn't suit the columns.
     DataError
         Rows can't be read, or have missing values that `missing` doesn't allow.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).integers(0, 2, size=(300, 4))
-    >>> choice = choose(X, effort=1, progress=False)
-    >>> choice.circuit.n_variables, choice.valid_nll <= min(c.valid_nll for c in choice.candidates)
-    (4, True)
     """
     rows, families = read_columns(X, family)
     judges = None if valid is None else read_columns(valid, families)[0]

@@ -28,19 +28,22 @@ GRID = (0.0, 0.01, 0.05, 0.1, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One μ and what came of it."""
+    """One μ of `select`, and what came of it."""
 
     mu: float | str | Schedule
+    """The weight of the penalty."""
     valid_nll: float
-    """Of the circuit that `fit` returned."""
+    """Mean negative log-likelihood of the validation rows, of the circuit that `fit` returned."""
     result: Fit
+    """What `fit` returned."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The best of several fits; the first of equals."""
+    """What `select` returns: the best of several fits; of equals, the first."""
 
     best: Candidate
+    """The one with the least validation NLL."""
     candidates: tuple[Candidate, ...]
     """In the order of the grid; after Ctrl-C only those that were begun."""
     interrupted: bool = False
@@ -68,21 +71,47 @@ def select(
     n_jobs: int | None = None,
     **options: Any,
 ) -> Selection:
-    """Fit once for each μ of the grid and choose by validation NLL; Ctrl-C ends all of it with the best so far.
+    """Fit once for each μ of a grid and choose by validation NLL; Ctrl-C ends all of it with the best so far.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(60, 3))
+    >>> circuit = fp.structures.hclt(X[:40], n_latents=2)
+    >>> found = fp.search.select(circuit, X[:40], valid=X[40:], grid=(0.0, 1.0), n_jobs=1, epochs=2)
+    >>> found.mu in (0.0, 1.0), len(found.candidates)
+    (True, 2)
 
     Parameters
     ----------
-    circuit, X, valid, options
-        As for `fit`; a candidate's checkpoint is the file given with the candidate's number appended.
+    circuit
+        Where learning starts.
+    X
+        Rows to learn from.
+    valid
+        Rows to choose by.
     grid
         Values of μ: numbers, schedules, `"mean-flow"` (EM) or `"adaptive"` (gradient).
     sharpness
         Its other fields are used for all candidates.
     warm
-        Start every candidate from the circuit learnt with the one before, in order of the grid, which takes turns;
+        Whether every candidate starts from the circuit learnt with the one before, in order of the grid, one after the other;
         otherwise all start from `circuit`, in parallel.
     n_jobs
-        Processes; None takes joblib's own setting, so a Dask or Ray backend serves as well.
+        Number of processes; None takes joblib's own setting, so a Dask or Ray backend serves as well.
+    options
+        Further options of `fit`; a candidate's checkpoint and log are the files given with the candidate's number appended.
+
+    Returns
+    -------
+    Selection
+        `circuit`, `mu`, and all candidates.
+
+    Raises
+    ------
+    OptionError
+        For an empty grid, or an option out of its range.
+    DataError
+        For rows that are not the circuit's.
     """
     check_circuit(circuit)
     flag("warm", warm)
