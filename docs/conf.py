@@ -16,6 +16,7 @@ exclude_patterns = ["results-summary.md", "never-lose-table.md", "full-data-tabl
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"
+napoleon_use_rtype = False  # "Returns: type – what it is", on one line
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 # Docstrings quote code with single backticks.

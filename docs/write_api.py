@@ -1,4 +1,4 @@
-"""Write `docs/api.md`, the reference, from what flatpc and its public rooms export: `python docs/write_api.py`.
+"""Write the reference, `docs/api.md` and `docs/api/`, from what flatpc and its public rooms export: `python docs/write_api.py`.
 
 The public rooms are the modules among `flatpc.__all__`. What flatpc exports beside them is listed under its short name, in the
 section of its room if one of them exports it too.
@@ -6,6 +6,7 @@ section of its room if one of them exports it too.
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import Any
 import flatpc
 
 PAGE = Path(__file__).parent / "api.md"
+FOLDER = Path(__file__).parent / "api"
 TITLES = {
     "families": "Families of inputs",
     "structures": "Structures",
@@ -29,9 +31,11 @@ TITLES = {
     "testing": "Testing a family",
     "errors": "Errors",
 }
-INTRODUCTION = """# Reference
+INTRODUCTION = """<!-- Written by docs/write_api.py, as all pages of api/ are. -->
 
-What `import flatpc as fp` gives. Names are sorted by what they are about; what has a short name (`fp.fit`) is listed under it.
+# Reference
+
+What `import flatpc as fp` gives, by what it is about. What has a short name (`fp.fit`) is listed under it.
 """
 
 
@@ -105,16 +109,39 @@ def text_below(name: str) -> str:
     raise LookupError(f"{room} doesn't define {short}")
 
 
-def page() -> str:
-    """The whole page, as Markdown."""
-    parts = [INTRODUCTION]
+def sentence(name: str, thing: Any) -> str:
+    """The first sentence about it, as a cell of a table."""
+    is_code = inspect.isclass(thing) or inspect.isfunction(thing)
+    text = " ".join((inspect.getdoc(thing) if is_code else text_below(name)).split("\n\n")[0].split())
+    return re.split(r"(?<=[.:;])\s", text)[0].rstrip(".:;").replace("|", "\\|")
+
+
+def pages() -> dict[Path, str]:
+    """The text of every page, as Markdown."""
+    contents, out = [INTRODUCTION], {}
     for title, paragraph, names in sections():
-        listed = "\n\n".join(
-            directive(name, thing) for name, thing in sorted(names.items(), key=lambda item: item[0].rsplit(".")[-1].lower())
+        file = FOLDER / f"{title.lower().replace(' ', '-')}.md"
+        ordered = sorted(names.items(), key=lambda item: item[0].rsplit(".")[-1].lower())
+        introduction = [paragraph, ""] if paragraph else []
+        listed = "\n\n".join(directive(name, thing) for name, thing in ordered)
+        out[file] = "\n".join([f"# {title}", "", *introduction, "```{eval-rst}", listed, "```", ""])
+        table = [f"| {{py:obj}}`{written(name)} <{name}>` | {sentence(name, thing)} |" for name, thing in ordered]
+        contents.append(
+            "\n".join([f"## [{title}](api/{file.name})", "", *introduction, "| name | what it is |", "|---|---|", *table, ""])
         )
-        parts.append("\n".join([f"## {title}", "", *([paragraph, ""] if paragraph else []), "```{eval-rst}", listed, "```", ""]))
-    return "\n".join(parts)
+    order = "\n".join(f"api/{file.stem}" for file in out)
+    contents.append(f"```{{toctree}}\n:hidden:\n\n{order}\n```\n")
+    return {PAGE: "\n".join(contents), **out}
+
+
+def written(name: str) -> str:
+    """As one writes it after `import flatpc as fp`."""
+    return name.replace("flatpc.", "fp.", 1)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        old.unlink()
+    for file, text in pages().items():
+        file.write_text(text)

@@ -6,7 +6,7 @@
 |---|---|
 | function | Parameters, Returns, Raises if it checks or raises, an example |
 | class | Parameters, or a line below each field of a result; an example unless it is a result or an error |
-| method | the same as of a function; the example may be its class's or another method's. What overrides a method of ours says only what differs |
+| method | the same as of a function; the example may be its class's. What overrides a method of ours says only what differs |
 | property, constant, error | a sentence |
 
 Parameters are named exactly, in the order of the signature.
@@ -246,6 +246,8 @@ def test_errors_say_what_they_are() -> None:
     assert all("__doc__" in kind.__dict__ and kind.__doc__ for kind in kinds)
 
 
-def test_api_page_lists_every_public_name_and_nothing_else() -> None:
+def test_reference_lists_every_public_name_and_nothing_else() -> None:
     """`python docs/write_api.py` writes it."""
-    assert write_api["PAGE"].read_text() == write_api["page"]()
+    pages = write_api["pages"]()
+    assert {file: file.read_text() for file in pages} == pages
+    assert set(write_api["FOLDER"].iterdir()) <= set(pages)

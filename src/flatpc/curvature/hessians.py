@@ -63,13 +63,15 @@ def hessian(
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
-    >>> fp.curvature.hessian(c, [[1]]).round(6).tolist()                # p pᵀ / s², a sum pair
+    >>> fp.curvature.hessian(c, [[1]]).round(6).tolist()  # p pᵀ / s², a sum pair
     [[0.16, 0.64], [0.64, 2.56]]
 
     Parameters
     ----------
-    circuit, X
-        Any circuit, and rows for it.
+    circuit
+        Any circuit.
+    X
+        Rows for it.
     space
         `"weights"`, `"logits"` or `"simplex"`, as for `operator`.
     include_inputs

@@ -122,7 +122,7 @@ def landscape(
     >>> X = np.random.default_rng(0).integers(0, 2, size=(50, 4))
     >>> c = fp.structures.hclt(X, n_latents=3)
     >>> line = fp.curvature.landscape(c, X, dimensions=1, n_steps=5)
-    >>> bool(np.isclose(line.train[2], -c.log_prob(X).mean()))          # the middle is the circuit itself
+    >>> bool(np.isclose(line.train[2], -c.log_prob(X).mean()))  # the middle is the circuit itself
     True
 
     Parameters

@@ -51,7 +51,7 @@ def operator(
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
     >>> H = fp.curvature.operator(c, [[1]])
-    >>> (H @ np.array([1.0, 0.0])).round(6).tolist()                    # (0.2, 0.8) · 0.2 / 0.5²
+    >>> (H @ np.array([1.0, 0.0])).round(6).tolist()  # (0.2, 0.8) · 0.2 / 0.5²
     [0.16, 0.64]
 
     The order of parameters is that of `flatpc.curvature.layout.Layout`: nodes in order, each array raveled, edges that a mask
@@ -59,8 +59,10 @@ def operator(
 
     Parameters
     ----------
-    circuit, X
-        Any circuit, and rows for it.
+    circuit
+        Any circuit.
+    X
+        Rows for it.
     space
         `"weights"`, `"logits"`, or `"simplex"`: the Hessian in the weights between two projections on normalised directions.
     include_inputs

@@ -55,13 +55,15 @@ def penalty(
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
     >>> found = fp.curvature.penalty(c, [[1]])
-    >>> round(found.value, 6), found.gradient[1].round(6).tolist()      # 0.68/s² and -2 (0.2, 0.8) 0.68/s³ at s = 0.5
+    >>> round(found.value, 6), found.gradient[1].round(6).tolist()  # 0.68/s² and -2 (0.2, 0.8) 0.68/s³ at s = 0.5
     (2.72, [[-2.176, -8.704]])
 
     Parameters
     ----------
-    circuit, X
-        A circuit without tied parameters, and rows for it.
+    circuit
+        A circuit without tied parameters.
+    X
+        Rows for it.
     space
         `"weights"`: R = Σ g². `"logits"`: the exact trace in logits, R = Σ d² + 2 Σ θ d. `"simplex"`: the trace over directions
         that keep every unit's weights normalised, R = Σ (g - mean of g over the unit's edges)². `"logit-gradient"`: R = Σ d².

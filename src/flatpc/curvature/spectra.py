@@ -61,13 +61,15 @@ def eigenvalues(
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
-    >>> fp.curvature.eigenvalues(c, [[1]], k=1).values.round(6).tolist()      # p pᵀ / s² has one
+    >>> fp.curvature.eigenvalues(c, [[1]], k=1).values.round(6).tolist()  # p pᵀ / s² has one
     [2.72]
 
     Parameters
     ----------
-    circuit, X
-        Any circuit, and rows for it.
+    circuit
+        Any circuit.
+    X
+        Rows for it.
     k
         Number of eigenvalues.
     which
@@ -184,8 +186,10 @@ def spectral_density(
 
     Parameters
     ----------
-    circuit, X
-        Any circuit, and rows for it.
+    circuit
+        Any circuit.
+    X
+        Rows for it.
     n_vectors
         Number of random starts.
     n_steps
@@ -342,7 +346,7 @@ def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimat
     >>> import flatpc as fp
     >>> X = np.random.default_rng(0).integers(0, 2, size=(50, 4))
     >>> H = fp.curvature.operator(fp.structures.hclt(X, n_latents=3), X)
-    >>> found = fp.curvature.hutch_pp(H, 300)                          # so many that the subspace is the whole
+    >>> found = fp.curvature.hutch_pp(H, 300)  # so many that the subspace is the whole
     >>> bool(np.isclose(found.value, np.trace(H.matrix())))
     True
 

@@ -39,7 +39,7 @@ def trace(
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
-    >>> fp.curvature.trace(c, [[1]]).round(6).tolist()                  # (0.2² + 0.8²) / 0.5²
+    >>> fp.curvature.trace(c, [[1]]).round(6).tolist()  # (0.2² + 0.8²) / 0.5²
     [2.72]
 
     In the weights, p is linear in each, so that `∂² log p/∂θ² = -(∂ log p/∂θ)²` and the trace is a sum of squares, for any
@@ -49,8 +49,10 @@ def trace(
 
     Parameters
     ----------
-    circuit, X
-        A circuit without tied parameters, and rows for it.
+    circuit
+        A circuit without tied parameters.
+    X
+        Rows for it.
     space
         `"weights"`: the numbers θ themselves, each free. `"logits"`: `θ = softmax(z)` for every unit; the trace there is
         `Σ d² + 2 Σ θ d` with `d = ∂ log p/∂z`, and may be negative. `"simplex"`: only directions that keep every unit's
@@ -119,7 +121,7 @@ def breakdown(
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
     >>> found = fp.curvature.breakdown(c, [[1]])
-    >>> round(found.total, 6), list(found.by_node)                      # all of it comes from the sum
+    >>> round(found.total, 6), list(found.by_node)  # all of it comes from the sum
     (2.72, [1])
 
     Parameters
@@ -171,7 +173,7 @@ def diagonal(
     >>> import flatpc as fp
     >>> coin = fp.Input(variable=0, family=fp.Bernoulli(), width=2)
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
-    >>> fp.curvature.diagonal(c, [[1]])[1].round(6).tolist()            # 0.2² / 0.5² and 0.8² / 0.5²
+    >>> fp.curvature.diagonal(c, [[1]])[1].round(6).tolist()  # 0.2² / 0.5² and 0.8² / 0.5²
     [[0.16, 2.56]]
 
     In the weights `Σ_x (∂ log p(x)/∂θ)²`: squared row by row, then added up. In logits `Σ_x d² - d (1 - 2θ)`. On the simplex the
@@ -179,8 +181,10 @@ def diagonal(
 
     Parameters
     ----------
-    circuit, X
-        A circuit without tied parameters, and rows for it.
+    circuit
+        A circuit without tied parameters.
+    X
+        Rows for it.
     space
         `"weights"`, `"logits"` or `"simplex"`.
     include_inputs
