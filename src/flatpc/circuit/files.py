@@ -70,7 +70,32 @@ def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any
 
 
 def load(path: str | os.PathLike[str]) -> Circuit:
-    """The circuit that `save` wrote to `path`, with the same bits; a `FileFormatError` if it isn't one."""
+    """The circuit that `Circuit.save` wrote to a file, with the same bits.
+
+    >>> import tempfile
+    >>> import flatpc as fp
+    >>> circuit = fp.structures.hmm(3, n_latents=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     circuit.save(f"{folder}/hmm.safetensors")
+    ...     again = fp.load(f"{folder}/hmm.safetensors")
+    >>> again.nodes == circuit.nodes
+    True
+
+    Parameters
+    ----------
+    path
+        The file. Reading it runs no code.
+
+    Returns
+    -------
+    Circuit
+        Checked as if it had been made anew.
+
+    Raises
+    ------
+    FileFormatError
+        For a file that is damaged, of an unknown version, or no circuit.
+    """
     return load_with_extra(path)[0]
 
 

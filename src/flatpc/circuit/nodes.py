@@ -52,7 +52,25 @@ def _mask(given: Any) -> NDArray[np.bool_]:
 class Input:
     """`width` densities of one family over one variable.
 
-    `tie` names an earlier Input whose parameters this one shares.
+    >>> import flatpc as fp
+    >>> fp.Input(variable=0, family=fp.Gaussian(), width=3).width
+    3
+
+    Parameters
+    ----------
+    variable
+        Number of the variable, from 0.
+    family
+        A family, such as `fp.Bernoulli()`.
+    width
+        Number of units.
+    tie
+        Index of an earlier Input whose parameters this one shares.
+
+    Raises
+    ------
+    OptionError
+        For a field of the wrong type or out of its range.
     """
 
     variable: int
@@ -69,7 +87,23 @@ class Input:
 class Product:
     """Entry-wise (`hadamard`) product of children of equal width, or all pairs of entries (`kronecker`).
 
+    >>> import flatpc as fp
+    >>> fp.Product(children=(0, 1)).kind
+    'hadamard'
+
     The units of a Kronecker product are ordered as `numpy.kron` orders them: the last child's unit runs fastest.
+
+    Parameters
+    ----------
+    children
+        Indices of nodes over different variables.
+    kind
+        `"hadamard"` or `"kronecker"`.
+
+    Raises
+    ------
+    OptionError
+        For a field of the wrong type or out of its range.
     """
 
     children: tuple[int, ...]
@@ -82,9 +116,27 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """`W · concat(children)`; each row of `W [width, Σ child widths]` lies on the simplex.
+    """Weighted sums, `W · concat(children)`; each row of `W [width, Σ child widths]` lies on the simplex.
 
-    `mask`, of the shape of `W`, is False where an edge is absent. `tie` names an earlier Sum whose weights this one shares.
+    >>> import flatpc as fp
+    >>> fp.Sum(children=(0, 1), width=4).width
+    4
+
+    Parameters
+    ----------
+    children
+        Indices of nodes over the same variables.
+    width
+        Number of units.
+    mask
+        Of the shape of `W`: False where an edge is absent. By default there are all edges.
+    tie
+        Index of an earlier Sum whose weights this one shares.
+
+    Raises
+    ------
+    OptionError
+        For a field of the wrong type or out of its range.
     """
 
     children: tuple[int, ...]
@@ -112,7 +164,24 @@ class Sum:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Entry-wise convex mix of children of equal width; weights `[width, number of children]`, rows on the simplex."""
+    """Entry-wise convex mix of children of equal width; weights `[width, number of children]`, rows on the simplex.
+
+    >>> import flatpc as fp
+    >>> fp.Mixture(children=(0, 1)).children
+    (0, 1)
+
+    Parameters
+    ----------
+    children
+        Indices of nodes over the same variables.
+    tie
+        Index of an earlier Mixture whose weights this one shares.
+
+    Raises
+    ------
+    OptionError
+        For a field of the wrong type or out of its range.
+    """
 
     children: tuple[int, ...]
     tie: int | None = None

@@ -45,11 +45,25 @@ class UnseenCategoryError(SupportError):
 
 @dataclass(frozen=True)
 class Column:
-    """One variable."""
+    """One column of a table as a variable of a circuit.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> from flatpc.tables.reading import read_raw
+    >>> table = [["red"], ["blue"], ["red"]]
+    >>> colour = fp.tables.Columns.learn(table).columns[0]
+    >>> colour.kind, colour.categories, colour.encode(read_raw(table).columns[0], "raise")
+    ('binary', ('blue', 'red'), array([1., 0., 1.]))
+    >>> colour.decode(np.array([0.0]))
+    ['blue']
+    """
 
     name: str
+    """Its name, `x0`, `x1`, ... in a table without names."""
     kind: Kind
+    """`"binary"`, `"categorical"`, `"count"` or `"continuous"`."""
     dtype: DType
+    """What its values are: `"text"`, `"integer"`, `"float"` or `"boolean"`."""
     why: str
     """What it was recognised by."""
     categories: tuple[Any, ...] = ()
@@ -70,7 +84,25 @@ class Column:
         return self.kind in ("binary", "categorical")
 
     def encode(self, raw: RawColumn, unseen: str) -> Array:
-        """Codes or numbers, NaN where missing."""
+        """Codes or numbers, NaN where missing.
+
+        Parameters
+        ----------
+        raw
+            The column as it was read; `Columns.encode` reads and encodes a whole table.
+        unseen
+            What values are that the column didn't have in training: `"raise"` or `"missing"`.
+
+        Returns
+        -------
+        array
+            `[N]`.
+
+        Raises
+        ------
+        DataError
+            For values of another kind than were learnt, or not allowed.
+        """
         if (raw.dtype == "text") != (self.dtype == "text") and not raw.missing.all():
             now, then = ("text", "numbers") if raw.dtype == "text" else ("numbers", "text")
             raise DataError(f"{raw.label} holds {now}, but {then} when it was learnt; give the same kind of values.")
@@ -104,7 +136,20 @@ class Column:
         return out
 
     def decode(self, codes: Array, whole: bool = False) -> list[Any]:
-        """Categories for codes; numbers as they are, counts as whole numbers if they are whole, and all of them if `whole`."""
+        """Categories for codes; numbers as they are, and counts as whole numbers if they are whole.
+
+        Parameters
+        ----------
+        codes
+            `[N]`: codes or numbers, without NaN.
+        whole
+            Whether to round all numbers.
+
+        Returns
+        -------
+        list
+            Values as they are in the table.
+        """
         if self.is_discrete:
             return [self.categories[int(code)] for code in codes]
         if whole:
@@ -116,9 +161,24 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """All columns of a table, in order."""
+    """All columns of a table, in order: rows become numbers, and numbers rows.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> table = np.array([["red", 1.5], ["blue", 2.5], ["red", 0.25], ["green", 3.25]], dtype=object)
+    >>> columns = fp.tables.Columns.learn(table)
+    >>> columns.kinds
+    {'x0': 'categorical', 'x1': 'continuous'}
+    >>> columns.encode(table)[0]
+    array([2. , 1.5])
+    >>> columns.decode(np.array([[0.0, 9.0]])).tolist()
+    [['blue', 9.0]]
+    >>> columns.position("x1"), columns.show().row_count
+    (1, 2)
+    """
 
     columns: tuple[Column, ...]
+    """The columns."""
     container: str = "numpy"
     """What the table was: rows are decoded into the same."""
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -126,7 +186,27 @@ class Columns:
 
     @staticmethod
     def learn(X: Any, kinds: Overrides = None) -> Columns:
-        """Kinds and categories from a table; `kinds` overrules what is recognised (`flatpc.tables.recognition`)."""
+        """Kinds and categories from a table.
+
+        Parameters
+        ----------
+        X
+            A NumPy array, a torch tensor, nested lists, or a pandas or polars frame.
+        kinds
+            Overrules what is recognised: a kind for all columns, a list with one for each, or a dict by name or position.
+
+        Returns
+        -------
+        Columns
+            Which encode and decode such tables.
+
+        Raises
+        ------
+        DataError
+            For a table that can't be read, or values that don't go with a kind.
+        OptionError
+            For an unknown kind or column.
+        """
         table = X if isinstance(X, RawTable) else read_raw(X)
         said = read_overrides(kinds, table.names)
         notes = tuple(
@@ -139,20 +219,37 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """Of each column by name."""
+        """The kind of each column by name."""
         return {column.name: column.kind for column in self.columns}
 
     @property
     def families(self) -> list[Family]:
-        """Of each column in order, as structures take them."""
+        """The family of each column in order, as structures take them."""
         return [column.family for column in self.columns]
 
     def position(self, column: str | int) -> int:
-        """Where a column stands, by name or position."""
+        """Where a column stands.
+
+        Parameters
+        ----------
+        column
+            By name or position.
+
+        Returns
+        -------
+        int
+            Its position, from 0.
+
+        Raises
+        ------
+        OptionError
+            If there is no such column.
+        """
         if isinstance(column, str) and column in self.names:
             return self.names.index(column)
         if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(self.columns):
@@ -161,10 +258,12 @@ class Columns:
         raise OptionError(f"There is no column {shown(column)}; the columns are {listed}.", option="column")
 
     def encode(self, X: Any, missing: str = "raise", unseen: str = "raise", ignore: int | None = None) -> Array:
-        """`[N, D]` float64 as circuits read it: codes of categories, numbers, and NaN for missing values.
+        """Rows as circuits read them: codes of categories, numbers, and NaN for missing values.
 
         Parameters
         ----------
+        X
+            A table with these columns.
         missing
             `"raise"` refuses missing values; `"marginalize"` lets them through as NaN.
         unseen
@@ -172,6 +271,18 @@ class Columns:
             missing, whatever `missing` says.
         ignore
             A column, by position, that is not looked at: all NaN.
+
+        Returns
+        -------
+        array
+            `[N, D]`, float64.
+
+        Raises
+        ------
+        DataError
+            For a table with other columns or values, or missing ones that are not allowed.
+        OptionError
+            For an option out of its range.
         """
         choice("missing", missing, MISSING)
         choice("unseen", unseen, UNSEEN)
@@ -193,8 +304,19 @@ class Columns:
     def decode(self, rows: Array, like: RawTable | None = None, container: str | None = None) -> Any:
         """Rows of codes and numbers as a table of names and numbers, whole ones in a column of integers.
 
-        It is of the kind that was learnt from unless `container` says otherwise. With `like`, it is this table with its gaps
-        filled; what is not missing there stays as it is.
+        Parameters
+        ----------
+        rows
+            `[N, D]`: codes and numbers.
+        like
+            A table whose gaps to fill: what is not missing there stays as it is.
+        container
+            What to make: `"numpy"`, `"torch"`, `"pandas"`, `"polars"`; by default what was learnt from.
+
+        Returns
+        -------
+        array or frame
+            The table.
         """
         if like is not None:
             pairs = enumerate(zip(self.columns, like.columns, strict=True))
@@ -203,7 +325,13 @@ class Columns:
         return new_table(self.names, values, container or self.container)
 
     def show(self) -> Table:
-        """A rich table of names, kinds, reasons and categories."""
+        """A rich table of names, kinds, reasons and categories.
+
+        Returns
+        -------
+        rich.table.Table
+            To be printed by rich.
+        """
         from rich.table import Table
         from rich.text import Text
 
@@ -219,8 +347,28 @@ class Columns:
 def kinds(X: Any, overrides: Overrides = None) -> dict[str, Kind]:
     """The kind of every column by name, as `Columns.learn` sees it.
 
-    >>> kinds([[0, 1.5, "a"], [1, 2.5, "b"], [1, 0.5, "c"]])
+    >>> import flatpc as fp
+    >>> fp.tables.kinds([[0, 1.5, "a"], [1, 2.5, "b"], [1, 0.5, "c"]])
     {'x0': 'binary', 'x1': 'continuous', 'x2': 'categorical'}
+
+    Parameters
+    ----------
+    X
+        A NumPy array, a torch tensor, nested lists, or a pandas or polars frame.
+    overrides
+        Overrules what is recognised: a kind for all columns, a list with one for each, or a dict by name or position.
+
+    Returns
+    -------
+    dict
+        Name -> `"binary"`, `"categorical"`, `"count"` or `"continuous"`.
+
+    Raises
+    ------
+    DataError
+        For a table that can't be read, or values that don't go with a kind.
+    OptionError
+        For an unknown kind or column.
     """
     return Columns.learn(X, overrides).kinds
 

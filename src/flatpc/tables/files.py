@@ -31,13 +31,16 @@ NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
 
 @dataclass(frozen=True)
 class Table:
-    """What a file holds: rows to learn from, and rows to judge by if the file says which they are."""
+    """What `read_table` returns: rows to learn from, and rows to judge by if the file says which they are."""
 
     name: str
+    """The file's name, without its ending."""
     train: Any
     """A polars frame (csv, tsv, parquet) or an array (npz); all rows unless there are splits."""
     valid: Any = None
+    """Rows to choose by, if there are any."""
     test: Any = None
+    """Rows to judge by, if there are any."""
 
     @property
     def rows(self) -> Any:
@@ -48,6 +51,16 @@ class Table:
 def read_table(path: str | os.PathLike[str]) -> Table:
     """The table in a file.
 
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import flatpc as fp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "people.csv"
+    ...     _ = file.write_text("age,smokes\\n31,yes\\n54,no\\n")
+    ...     table = fp.tables.read_table(file)
+    >>> table.name, table.rows.shape
+    ('people', (2, 2))
+
     - `.csv`, `.tsv` (also with `.gz`), UTF-8: the first line names the columns, unless it holds numbers only (other than 0, 1, 2,
       3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
       values. Blanks around values are ignored. A csv may have semicolons, tabs or bars in place of commas, if its first line has
@@ -55,6 +68,21 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     - `.parquet`: missing values are null.
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Table
+        `train` holds all rows, unless the file has splits.
+
+    Raises
+    ------
+    DataError
+        For a file that is not there or can't be read as a table.
     """
     file = file_path("path", path)
     if file.is_dir():
