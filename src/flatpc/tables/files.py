@@ -49,14 +49,14 @@ class Table:
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """The table in a file.
+    r"""The table in a file.
 
     >>> import tempfile
     >>> from pathlib import Path
     >>> import flatpc as fp
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "people.csv"
-    ...     _ = file.write_text("age,smokes\\n31,yes\\n54,no\\n")
+    ...     _ = file.write_text("age,smokes\n31,yes\n54,no\n")
     ...     table = fp.tables.read_table(file)
     >>> table.name, table.rows.shape
     ('people', (2, 2))
