@@ -13,7 +13,7 @@ import numpy as np
 import flatpc as fp
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.learning.run.schedules import Constant
+from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.steps.gradient import Gradient
 
 BATCH = 200
@@ -31,7 +31,8 @@ def step_times(circuit: fp.Circuit, repeats: int) -> tuple[float, float]:
     learners = []
     for sharpness in (None, fp.Sharpness(mu=0.1)):
         evaluator = Evaluator(circuit, "float64", n_threads=1)
-        learners.append((Gradient(evaluator, "adam", Constant(1e-3), sharpness), Evidence(evaluator.program, X)))
+        method = fp.Adam(1e-3)
+        learners.append((Gradient(evaluator, method, Regularizers.read(sharpness, method)), Evidence(evaluator.program, X)))
     rows = np.arange(BATCH)
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeats + 1):

@@ -18,13 +18,10 @@ import flatpc as fp
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.learning import Dropout, Entropy, HyperWeights, Laplace, Softening
-from flatpc.learning.regularizers.dropout import Dropped
-from flatpc.learning.regularizers.hyper_weights import Generated
 from flatpc.learning.regularizers.sam import SAM
-from flatpc.learning.regularizers.softening import Softened
-from flatpc.learning.run.schedules import Constant
-from flatpc.learning.steps.em import EM
-from flatpc.learning.steps.gradient import Gradient
+from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.run.distributed import Workers
+from flatpc.learning.steps.rows import TrainingRows
 
 BATCH = 200
 VARIABLES, LATENTS, ROWS = 60, 32, 2000
@@ -42,35 +39,30 @@ def rows() -> NDArray[np.float64]:
 def learners(circuit: fp.Circuit, X: Any) -> dict[str, dict[str, Any]]:
     """Method -> name -> learner, the plain one first."""
 
-    def evaluator() -> Evaluator:
-        return Evaluator(circuit, "float64", n_threads=1)
+    def learner(method: Any, *parts: Any) -> Any:
+        regularizers = Regularizers.read(parts, method)
+        return method.learner(Evaluator(circuit, "float64", n_threads=1), TrainingRows(X), regularizers, Workers(), 0)
 
-    def em(**options: Any) -> EM:
-        return EM(options.pop("at", None) or evaluator(), len(X), step_size=Constant(0.1), **options)
-
-    def adam(e: Evaluator, **options: Any) -> Gradient:
-        return Gradient(e, "adam", Constant(1e-3), **options)
-
-    soft, drop, few, one, hyper = (evaluator() for _ in range(5))
+    em, adam = fp.EM(0.1), fp.Adam(1e-3)
     return {
         "EM": {
-            "plain": em(),
-            "Sharpness()": em(sharpness=fp.Sharpness()),
-            "Laplace()": em(pseudocount=Laplace().of_sums, input_pseudocount=Laplace().of_inputs),
-            "Softening()": em(at=soft, collect=Softened(Softening(), soft, X)),
-            "Entropy()": em(entropy=Entropy()),
-            "Entropy(children=True)": em(entropy=Entropy(children=True)),
-            "Dropout(0.1)": em(at=drop, collect=Dropped(Dropout(0.1), drop, 0)),
-            "Dropout(0.1, 0.1)": em(at=few, collect=Dropped(Dropout(0.1, 0.1), few, 0)),
-            "Dropout(0.0, 0.1, rows_per_mask=1)": em(at=one, collect=Dropped(Dropout(0.0, 0.1, 1), one, 0)),
-            "momentum=0.9": em(momentum=0.9),
-            "momentum=0.9, anemone=True": em(momentum=0.9, anemone=True),
+            "plain": learner(em),
+            "Sharpness()": learner(em, fp.Sharpness()),
+            "Laplace()": learner(em, Laplace()),
+            "Softening()": learner(em, Softening()),
+            "Entropy()": learner(em, Entropy()),
+            "Entropy(children=True)": learner(em, Entropy(children=True)),
+            "Dropout(0.1)": learner(em, Dropout(0.1)),
+            "Dropout(0.1, 0.1)": learner(em, Dropout(0.1, 0.1)),
+            "Dropout(0.0, 0.1, rows_per_mask=1)": learner(em, Dropout(0.0, 0.1, 1)),
+            "momentum=0.9": learner(fp.EM(0.1, momentum=0.9)),
+            "momentum=0.9, anemone=True": learner(fp.EM(0.1, momentum=0.9, anemone=True)),
         },
         "Adam": {
-            "plain": adam(evaluator()),
-            "Sharpness()": adam(evaluator(), sharpness=fp.Sharpness()),
-            "SAM()": adam(evaluator(), ascent=SAM()),
-            "HyperWeights()": adam(hyper, unconstrained=Generated(HyperWeights(), hyper, 0)),
+            "plain": learner(adam),
+            "Sharpness()": learner(adam, fp.Sharpness()),
+            "SAM()": learner(adam, SAM()),
+            "HyperWeights()": learner(adam, HyperWeights()),
         },
     }
 

@@ -15,7 +15,7 @@ def main() -> None:
     directions = "random"
     for name, sharpness in {"plain": None, "regularised": fp.Sharpness(mu="adaptive")}.items():
         learnt = fp.fit(
-            start, data.train, valid=data.valid, method="adam", epochs=200, step_size=0.05, sharpness=sharpness, progress=False
+            start, data.train, valid=data.valid, method=fp.Adam(step_size=0.05), epochs=200, sharpness=sharpness, progress=False
         )
         found = fp.curvature.landscape(learnt.circuit, data.train, data.valid, n_steps=41, directions=directions)
         directions = found.directions  # the second circuit is seen along the same ones

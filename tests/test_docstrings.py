@@ -159,7 +159,7 @@ def documented_fields(kind: type) -> set[str]:
 def about_class(kind: type) -> Iterator[str]:
     text = inspect.getdoc(kind) or ""
     found = sections(text)
-    parameters = [] if kind.__init__ is object.__init__ else parameters_of(kind.__init__, method=True)
+    parameters = [] if kind.__init__ in (object.__init__, list.__init__) else parameters_of(kind.__init__, method=True)
     is_result = is_dataclass(kind) and bool(parameters) and "Parameters" not in found
     if is_result:
         if bare := [name for name in parameters if name not in documented_fields(kind)]:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from flatpc.families.poisson import Poisson as Poisson
     from flatpc.families.registry import family as family
     from flatpc.families.student_t import StudentT as StudentT
+    from flatpc.learning import EM as EM
+    from flatpc.learning import SGD as SGD
+    from flatpc.learning import Adam as Adam
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
     from flatpc.search.choosing import choose as choose
@@ -69,7 +72,7 @@ _HOMES = {
         "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
         "Logistic", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT", "family",
     ),
-    "flatpc.learning": ("Sharpness", "fit"),
+    "flatpc.learning": ("EM", "SGD", "Adam", "Sharpness", "fit"),
     "flatpc.search.choosing": ("choose",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

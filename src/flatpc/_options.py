@@ -16,9 +16,10 @@ import numbers
 import operator
 import os
 import reprlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -195,3 +196,23 @@ def put(frozen: object, **values: Any) -> None:
     """Give a frozen dataclass its checked values in place of those that were passed."""
     for name, value in values.items():
         object.__setattr__(frozen, name, value)
+
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+
+def moved(places: Mapping[str, str]) -> Callable[[Callable[Parameters, Answer]], Callable[Parameters, Answer]]:
+    """Decorates a function so that an option of an earlier version gives an error that says where it is now."""
+
+    def decorate(asked: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+        @wraps(asked)
+        def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Answer:
+            for name in options:
+                if name in places:
+                    raise OptionError(f"{asked.__name__} has no option {name!r} any more; it is now {places[name]}.", option=name)
+            return asked(*arguments, **options)
+
+        return checked
+
+    return decorate

@@ -26,7 +26,7 @@ from flatpc.circuit.files import load
 from flatpc.circuit.nodes import Input, Product, Sum
 from flatpc.errors import DataError, FamilyError, SupportError
 from flatpc.families.base import Family, Parameters
-from flatpc.learning.fitting import fit
+from flatpc.learning import EM, Adam, fit
 from flatpc.queries.likelihood import log_prob
 
 __all__ = ["LEVEL", "FamilySuite"]
@@ -323,7 +323,7 @@ class FamilySuite:
         X = self._sample(200)[:, None]
         for step_size in (1.0, 0.4):
             circuit = self._mixture().with_parameters({0: self.family.initialize(self._width, self._rng(), "uniform")})
-            result = fit(circuit, X, method="em", epochs=15, batch_size=None, step_size=step_size, progress=False)
+            result = fit(circuit, X, method=EM(step_size), epochs=15, batch_size=None, dtype="float64", progress=False)
             nll = [*result.history["train_nll"], -float(np.mean(log_prob(result.circuit, X)))]
             assert (np.diff(nll) <= 1e-9 * (1 + np.abs(nll[:-1]))).all(), f"NLL with step size {step_size}: {nll}"
 
@@ -400,7 +400,7 @@ class FamilySuite:
         circuit = self._mixture().with_parameters({0: self.family.initialize(self._width, self._rng(), "uniform")})
 
         def learn() -> Any:
-            return fit(circuit, X, method="adam", epochs=30, step_size=0.05, batch_size=None, progress=False)
+            return fit(circuit, X, method=Adam(0.05), epochs=30, batch_size=None, dtype="float64", progress=False)
 
         if not self.family.is_free_table and not self.family.defines("unconstrain", "constrain", "gradient", "statistics"):
             _raises(FamilyError, learn)

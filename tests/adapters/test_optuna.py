@@ -68,8 +68,8 @@ def fixed(**changes):
 def test_a_hidden_tree_is_trained_as_suggested(changes, regularizer):
     """By the same run of `fp.fit`, which is written out here."""
     by_hand = fp.fit(
-        fp.structures.hclt(TRAIN, n_latents=4), TRAIN, valid=VALID, epochs=7, batch_size=100, early_stopping=10,
-        step_size=fp.learning.linear(0.3, 0.03), regularizer=[*regularizer, fp.learning.Laplace(0.1, on="inputs")],
+        fp.structures.hclt(TRAIN, n_latents=4), TRAIN, valid=VALID, epochs=7, batch_size=100, stopping=10,
+        method=fp.EM(step_size=fp.learning.linear(0.3, 0.03)), regularizer=[*regularizer, fp.learning.Laplace(0.1, on="inputs")],
         dtype="float32", progress=False,
     )  # fmt: skip
     assert OptunaObjective(TRAIN, VALID, epochs=7)(fixed(**changes)) == pytest.approx(nll(by_hand.circuit), rel=1e-12)

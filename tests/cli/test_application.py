@@ -187,7 +187,7 @@ def test_data_sets_are_listed() -> None:
 
 def test_messages_name_options() -> None:
     assert in_options("say kinds={'zip': 'categorical'} if so") == "say --kind zip=categorical if so"
-    assert in_options("Set pseudocount=1.0, or another") == "Set --pseudocount 1.0, or another"
+    assert in_options("Smooth with regularizer=fp.learning.Laplace(pseudocount=1.0).") == "Smooth with --pseudocount 1.0."
     assert in_options("or pass unseen='missing' to") == "or pass --unseen missing to"
     assert in_options("Sharpness(mu=-1); it") == "--mu -1; it"
 

@@ -28,7 +28,7 @@ def hidden(n_latents=2, seed=0):
 def refit(start, X):
     """Every unit has two edges, so that one observation more, spread evenly, is 1/2 for each weight."""
     options = {"batch_size": None, "epochs": 800, "progress": False, "dtype": "float64"}
-    return fp.fit(start, X, step_size=1.0, pseudocount=1.0, input_pseudocount=1.0, **options).circuit
+    return fp.fit(start, X, method=fp.EM(step_size=1.0), regularizer=fp.learning.Laplace(1.0), **options).circuit
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

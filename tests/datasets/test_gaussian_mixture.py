@@ -44,7 +44,7 @@ def test_a_hidden_chow_liu_tree_overfits_it():
     gap = {}
     for n_latents in (2, 32):
         circuit = fp.structures.hclt(data.train, n_latents=n_latents, family="gaussian").randomize(0, X=data.train)
-        learnt = fp.fit(circuit, data.train, epochs=40, batch_size=None, step_size=1.0, progress=False).circuit
+        learnt = fp.fit(circuit, data.train, epochs=40, batch_size=None, method=fp.EM(step_size=1.0), progress=False).circuit
         train, test = learnt.log_prob(data.train).mean(), learnt.log_prob(data.test).mean()
         assert test < truth.log_prob(data.test).mean()
         gap[n_latents] = train - test

@@ -201,7 +201,8 @@ def test_kernels_compiled_inside_a_budget_cost_nothing_of_it():
         taken.append(time.perf_counter() - began)
 
     start = flatpc.structures.hclt(X, n_latents=2)
+    Run, Stopping = flatpc.learning.Run, flatpc.learning.Stopping
     flatpc.fit(start, X, epochs=1, progress=False)
-    result = flatpc.fit(start, X, epochs=4, time_budget=0.5, callbacks=[compile_more], progress=False)
+    result = flatpc.fit(start, X, epochs=4, stopping=Stopping(time_budget=0.5), run=Run(callbacks=[compile_more]), progress=False)
     assert sum(taken) > 0.5
     assert result.stopped == "epochs"

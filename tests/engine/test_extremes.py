@@ -25,13 +25,13 @@ def test_learning_goes_on_after_weights_have_become_zero():
     rng = np.random.default_rng(0)
     X = rng.normal(0, 1, (300, 2))
     start = fp.structures.rat_spn(2, depth=0, n_repetitions=1, n_sums=4, n_inputs=4, family="gaussian", seed=0)
-    learnt = fp.fit(start, X, epochs=200, batch_size=None, step_size=1.0, progress=False).circuit
+    learnt = fp.fit(start, X, epochs=200, batch_size=None, method=fp.EM(step_size=1.0), progress=False).circuit
     away = np.full((3, 2), 60.0)
     flows = learnt.flows(away)
     for values in flows.sums.values():
         assert np.isfinite(values).all()
         assert (values <= len(away) + 1e-9).all()
-    again = fp.fit(learnt, np.concatenate([X, away]), epochs=5, batch_size=None, step_size=1.0, progress=False)
+    again = fp.fit(learnt, np.concatenate([X, away]), epochs=5, batch_size=None, method=fp.EM(step_size=1.0), progress=False)
     assert np.isfinite(again.history["train_nll"]).all()
 
 
@@ -71,7 +71,7 @@ def test_em_on_huge_numbers():
     """The likelihood climbs with every step, as it does for the same numbers in a smaller unit."""
     x = 1 + 0.1 * np.random.default_rng(0).normal(size=(100, 1))
     start = fp.structures.rat_spn(1, depth=0, n_repetitions=1, n_sums=2, n_inputs=2, family="gaussian")
-    options = {"epochs": 5, "batch_size": None, "step_size": 1.0, "progress": False}
+    options = {"epochs": 5, "batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
     huge = fp.fit(start.randomize(0, X=1e150 * x), 1e150 * x, **options).history["train_nll"]
     assert (np.diff(huge) < 1e-9).all()
     small = fp.fit(start.randomize(0, X=100 * x), 100 * x, **options).history["train_nll"]

@@ -305,7 +305,8 @@ def test_ctrl_c_stops_a_fit_and_who_called_it(monkeypatch):
 
     def interrupted(*arguments, **options):
         begun.append(1)
-        return real(*arguments, **{**options, "callbacks": [lambda row, _: signal.raise_signal(signal.SIGINT)]})
+        run = fp.learning.Run(callbacks=[lambda row, _: signal.raise_signal(signal.SIGINT)])
+        return real(*arguments, **{**options, "run": run})
 
     monkeypatch.setattr(training, "fit", interrupted)
     with pytest.raises(KeyboardInterrupt):

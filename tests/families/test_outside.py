@@ -295,10 +295,10 @@ def test_every_distinct_value_is_asked_once():
 
 
 @pytest.mark.parametrize("options", [
-    {"batch_size": 50, "step_size": 0.5}, {"batch_size": 50, "step_size": 0.5, "momentum": 0.5},
-    {"batch_size": 50, "step_size": 0.5, "anemone": True}, {"dtype": "float32"}, {"sharpness": fp.Sharpness(mu=0.05)},
-    {"method": "adam", "step_size": 0.02}, {"method": "sgd", "step_size": 0.01},
-    {"method": "adam", "step_size": 0.02, "sharpness": fp.Sharpness(mu=0.01)},
+    {"batch_size": 50, "method": fp.EM(step_size=0.5)}, {"batch_size": 50, "method": fp.EM(step_size=0.5, momentum=0.5)},
+    {"batch_size": 50, "method": fp.EM(step_size=0.5, anemone=True)}, {"dtype": "float32"}, {"sharpness": fp.Sharpness(mu=0.05)},
+    {"method": fp.Adam(step_size=0.02)}, {"method": fp.SGD(step_size=0.01)},
+    {"method": fp.Adam(step_size=0.02), "sharpness": fp.Sharpness(mu=0.01)},
 ])  # fmt: skip
 def test_every_way_of_learning_raises_the_likelihood(options):
     circuit, X = mixed(), rows_of(300)
@@ -324,7 +324,7 @@ def test_momentum_restates_nothing_that_it_need_not():
     circuit = fp.Circuit([fp.Input(0, Exponential())], {0: {"rate": [1.0]}})
     for momentum in (0.0, 0.7):
         learnt = fp.fit(
-            circuit, X, method="em", epochs=3, batch_size=None, step_size=1.0, momentum=momentum, progress=False
+            circuit, X, method=fp.EM(step_size=1.0, momentum=momentum), epochs=3, batch_size=None, progress=False
         ).circuit
         np.testing.assert_allclose(learnt.parameters[0]["rate"], 1 / X.mean(), rtol=1e-9)
 
@@ -356,10 +356,10 @@ def test_gradients_of_the_penalty_reach_the_family():
 
 def test_checkpoints_resume_to_the_bit(tmp_path):
     circuit, X = mixed(), rows_of(100)
-    options = {"method": "em", "batch_size": 20, "step_size": 0.3, "progress": False}
+    options = {"method": fp.EM(step_size=0.3), "batch_size": 20, "progress": False}
     whole = fp.fit(circuit, X, epochs=4, **options)
-    fp.fit(circuit, X, epochs=2, checkpoint=tmp_path / "run.ckpt", **options)
-    resumed = fp.fit(circuit, X, epochs=4, checkpoint=tmp_path / "run.ckpt", **options)
+    fp.fit(circuit, X, epochs=2, run=tmp_path / "run.ckpt", **options)
+    resumed = fp.fit(circuit, X, epochs=4, run=tmp_path / "run.ckpt", **options)
     np.testing.assert_array_equal(whole.circuit.parameters[0]["rate"], resumed.circuit.parameters[0]["rate"])
 
 

@@ -23,13 +23,13 @@ ROOMS = tuple(
         "", ".tables", ".structures", ".queries", ".curvature", ".learning", ".search", ".datasets", ".estimator", ".adapters",
     ]
 )  # fmt: skip
-ASKED = ("Circuit", "CircuitDensity", "GaussianMixture", "OptunaObjective", "Splits")
+ASKED = ("Circuit", "CircuitDensity", "EMStep", "GaussianMixture", "OptunaObjective", "Splits")
 """Classes whose methods users call. Those of families get what an engine has checked."""
 RETURNED = {
     "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
     "Estimate", "Posterior",
     "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
-    "SpectralDensity", "Splits", "Table", "TraceEstimate",
+    "SpectralDensity", "Splits", "Statistics", "Table", "TraceEstimate",
 }  # fmt: skip
 """Classes that functions return, and an abstract one: users don't make them."""
 
@@ -67,6 +67,18 @@ def surface() -> Iterator[tuple[str, Any]]:
                 for method, function in vars(found).items():
                     if not method.startswith("_") and isinstance(function, FunctionType | classmethod | staticmethod):
                         yield f"{name}.{method}", getattr(found, method)
+
+
+class _Mine(fp.learning.EMUpdate):
+    """A regulariser to register."""
+
+
+def _asked(circuit: Any) -> int:
+    """A question to register."""
+    return 0
+
+
+_asked.__name__ = "asked_by_the_tests"
 
 
 @cache
@@ -129,11 +141,12 @@ def calls(folder: Any) -> dict[str, Call]:
     density().save(folder / "density.safetensors")
     (folder / "table.csv").write_text("a,b\n1,2\n3,4\n")
     asked = {"circuit": circuit(), "X": X}
-    quick = {"epochs": 1, "time_budget": 2.0, "progress": False, "n_threads": 1}
+    quick = {"epochs": 1, "stopping": l.Stopping(time_budget=2.0), "progress": False, "n_threads": 1}
     splits = d.manifold_splits("helix", size=4)
     mixture = d.GaussianMixture.draw(n_variables=2, n_components=2)
     rows = mixture.sample(3)
     H = c.operator(circuit(), X)
+    step = l.EMStep(circuit(), n_rows=24)
     passes = Passes(Evaluator(circuit()))
     learnt = {"passes": passes, "evidence": Evidence(passes.program, X), "rows": np.arange(5)}
     nodes = {"a": "sum", "b": ("bernoulli", 0, 0.5), "c": ("bernoulli", 0, 0.25)}
@@ -206,6 +219,18 @@ def calls(folder: Any) -> dict[str, Call]:
         "structures.poon_domingos": Call(s.poon_domingos, {"shape": (2, 2), "delta": 1, "n_sums": 2, "n_inputs": 2}),
         "structures.rat_spn": Call(s.rat_spn, small),
         "structures.tree_mixture": Call(s.tree_mixture, {"X": X, "n_trees": 2, "steps": 1}),
+        "Adam": Call(fp.Adam, {"step_size": 0.1}),
+        "EM": Call(fp.EM, {"step_size": 0.1}),
+        "SGD": Call(fp.SGD, {"step_size": 0.1}),
+        "EMStep": Call(l.EMStep, {"circuit": circuit(), "n_rows": 24}),
+        "EMStep.accumulate": Call(step.accumulate, {"X": X}),
+        "EMStep.apply": Call(step.apply, {"statistics": step.accumulate(X)}),
+        "Run": Call(l.Run, {"checkpoint": folder / "run"}),
+        "Stopping": Call(l.Stopping, {"patience": 3}),
+        "Regularizer": Call(l.Regularizer),
+        "EMUpdate": Call(l.EMUpdate),
+        "learning.register_regularizer": Call(l.register_regularizer, {"kind": _Mine}),
+        "learning.regularizer_names": Call(l.regularizer_names),
         "ASAM": Call(l.ASAM, {"rho": 0.5}),
         "SAM": Call(l.SAM, {"rho": 0.5}),
         "Dropout": Call(l.Dropout, {"inputs": 0.1}),
@@ -220,6 +245,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "structures.compact": Call(s.compact, {"circuit": circuit()}),
         "learning.cosine": Call(l.cosine, {"start": 1.0, "end": 0.5}),
         "learning.degree_of_overfitting": Call(l.degree_of_overfitting, {"train_nll": 2.0, "valid_nll": 2.5}),
+        "queries.register": Call(q.register, {"question": _asked}),
         "queries.dropout_uncertainty": Call(q.dropout_uncertainty, asked),
         "structures.grow": Call(s.grow, {"circuit": circuit()}),
         "learning.linear": Call(l.linear, {"start": 1.0, "end": 0.5}),

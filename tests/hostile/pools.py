@@ -72,7 +72,7 @@ QUESTIONS = {
     "expectation": lambda c, X: [c.expectation(_holes(X))],
     "variance": lambda c, X: [c.variance(_holes(X))],
     "trace": lambda c, X: [fp.curvature.trace(c, X)],
-    "fit, all rows": lambda c, X: _learnt(c, X, batch_size=None, step_size=1.0),
+    "fit, all rows": lambda c, X: _learnt(c, X, batch_size=None, method=fp.EM(step_size=1.0)),
     "fit, batches": lambda c, X: _learnt(c, X, batch_size=50, sharpness=fp.Sharpness(mu=0.1)),
     "fit, float32": lambda c, X: _learnt(c, X, batch_size=100, dtype="float32", valid=X[:40]),
     "fit, adam": lambda c, X: _learnt(c, X, batch_size=100, method="adam"),

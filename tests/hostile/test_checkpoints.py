@@ -20,7 +20,7 @@ KEY = checkpoint._KEY
 
 
 def _fit(path, epochs, **options):
-    return fp.fit(CIRCUIT, X, valid=X[:10], batch_size=15, epochs=epochs, checkpoint=path, progress=False, n_threads=1, **options)
+    return fp.fit(CIRCUIT, X, valid=X[:10], batch_size=15, epochs=epochs, run=path, progress=False, n_threads=1, **options)
 
 
 @pytest.fixture(scope="module")

@@ -70,11 +70,11 @@ def test_side_files_that_fail_cost_a_warning_only(n_bytes, tmp_path):
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
 
-    options = {"epochs": 6, "progress": False, "checkpoint": tmp_path / "run", "log": tmp_path / "log"}
+    run = fp.learning.Run(checkpoint=tmp_path / "run", log=tmp_path / "log", callbacks=[fill])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with pytest.warns(LearningWarning, match="Learning goes on"):
-            result = fp.fit(CIRCUIT, X, callbacks=[fill], **options)
+            result = fp.fit(CIRCUIT, X, epochs=6, run=run, progress=False)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     for i, value in plain.circuit.parameters.items():
@@ -86,7 +86,7 @@ def test_side_files_that_fail_cost_a_warning_only(n_bytes, tmp_path):
         json.loads(line)
     assert not list(tmp_path.glob("*.tmp"))
     # With room again, it goes on from what there is.
-    again = fp.fit(CIRCUIT, X, **options)
+    again = fp.fit(CIRCUIT, X, epochs=6, run=tmp_path / "run", progress=False)
     np.testing.assert_array_equal(again.history["train_nll"], plain.history["train_nll"])
 
 
@@ -97,7 +97,14 @@ def test_a_side_file_without_a_folder_is_noticed_before_the_first_epoch(option, 
     places = [tmp_path / "none" / "run", tmp_path / "file" / "run", tmp_path]
     for path in [*places, *([READ_ONLY / "run"] if READ_ONLY.is_dir() else [])]:
         with pytest.raises(FlatpcError, match=str(path.parent)):
-            fp.fit(CIRCUIT, X, epochs=2, progress=False, callbacks=[lambda row, _: epochs.append(row)], **{option: path})
+            fp.fit(
+                CIRCUIT,
+                X,
+                epochs=2,
+                progress=False,
+                run=fp.learning.Run(callbacks=[lambda row, _: epochs.append(row)]),
+                **{option: path},
+            )
     assert epochs == []
 
 

@@ -24,7 +24,8 @@ import sys, numpy as np, flatpc as fp
 X = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(float)
 def tell(row, circuit):
     print(row["epoch"], flush=True)
-fp.fit(fp.structures.hclt(X, 3), X, batch_size=20, epochs=10**6, checkpoint=sys.argv[1], progress=False, callbacks=[tell])
+run = fp.learning.Run(checkpoint=sys.argv[1], callbacks=[tell])
+fp.fit(fp.structures.hclt(X, 3), X, batch_size=20, epochs=10**6, run=run, progress=False)
 """
 
 
@@ -48,7 +49,7 @@ def test_killed_fits_resume_to_the_bit(tmp_path):
                 reached = int(said[-1]) if said else reached
     epochs = reached + 3
     options = {"batch_size": 20, "epochs": epochs, "progress": False}
-    resumed, whole = fp.fit(CIRCUIT, X, **options, checkpoint=path), fp.fit(CIRCUIT, X, **options)
+    resumed, whole = fp.fit(CIRCUIT, X, **options, run=path), fp.fit(CIRCUIT, X, **options)
     np.testing.assert_array_equal(resumed.history["train_nll"], whole.history["train_nll"])
     for i, value in whole.circuit.parameters.items():
         np.testing.assert_equal(resumed.circuit.parameters[i], value)
@@ -94,7 +95,7 @@ def tell(row, circuit):
     import os, time
     time.sleep(0.05)
     open(os.path.join(folder, str(os.getpid())), "w").close()
-select(fp.structures.hclt(X, 3), X, valid=X, grid=[0.0, 0.1, 0.2], n_jobs=2, epochs=10**6, callbacks=[tell])
+select(fp.structures.hclt(X, 3), X, valid=X, grid=[0.0, 0.1, 0.2], n_jobs=2, epochs=10**6, run=fp.learning.Run(callbacks=[tell]))
 """
 
 
@@ -141,7 +142,7 @@ def _interrupt_after(epochs):
 @pytest.mark.parametrize("warm", [True, False])
 def test_ctrl_c_ends_select_with_the_best_that_is_complete(warm):
     options = {"valid": X, "grid": [1.0, 0.0, 0.1, 0.2], "warm": warm, "n_jobs": 1, "epochs": 4, "progress": False}
-    chosen = select(CIRCUIT, X, **options, callbacks=_interrupt_after(6))
+    chosen = select(CIRCUIT, X, **options, run=fp.learning.Run(callbacks=_interrupt_after(6)))
     assert chosen.interrupted
     assert [candidate.result.stopped for candidate in chosen.candidates] == ["epochs", "interrupted"]
     assert chosen.mu == 1.0
@@ -149,7 +150,7 @@ def test_ctrl_c_ends_select_with_the_best_that_is_complete(warm):
 
 
 def test_ctrl_c_in_the_first_candidate_is_flagged():
-    chosen = select(CIRCUIT, X, valid=X, n_jobs=1, epochs=4, progress=False, callbacks=_interrupt_after(2))
+    chosen = select(CIRCUIT, X, valid=X, n_jobs=1, epochs=4, progress=False, run=fp.learning.Run(callbacks=_interrupt_after(2)))
     assert chosen.interrupted
     assert len(chosen.candidates) == 1
     assert chosen.best.result.stopped == "interrupted"

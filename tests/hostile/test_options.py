@@ -141,7 +141,7 @@ def test_every_public_function_has_a_call_that_works(known):
     assert sorted(set(found) - set(known)) == [], "add a cheap call to tests/hostile/calls.py"
     assert sorted(set(known) - set(found)) == []
     for name, call in known.items():
-        assert set(call.options) <= set(options_of(found[name])) | {"epochs", "time_budget", "progress", "n_threads"}, name
+        assert set(call.options) <= set(options_of(found[name])) | {"epochs", "stopping", "progress", "n_threads"}, name
         if call.works:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -13,7 +13,7 @@ from tests.search.test_choosing import bits
 def test_the_best_of_the_candidates_is_used(which, tried):
     X, valid = bits(40), bits(300, seed=1)
     start = fp.structures.hclt(X, 8)
-    options = {"batch_size": None, "step_size": 1.0, "input_pseudocount": 0.0, "progress": False}
+    options = {"batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
     got = fp.fit(start, X, valid=valid, epochs=20, **{which: "auto"}, **options)
     judged = {part: fp.fit(start, X, valid=valid, epochs=4, regularizer=part, **options).best_nll for part in (None, *tried)}
     best = min(judged, key=judged.get)
@@ -29,8 +29,7 @@ def test_gradient_learning_tries_penalties_only():
         fp.structures.hclt(X, 3),
         X,
         valid=X,
-        method="adam",
-        step_size=0.1,
+        method=fp.Adam(step_size=0.1),
         epochs=5,
         sharpness="auto",
         regularizer="auto",
@@ -40,13 +39,13 @@ def test_gradient_learning_tries_penalties_only():
 
 
 def test_given_ones_stay_and_those_that_would_not_go_with_them_are_left_out():
-    fixed, tried = candidates(fp.learning.Laplace(0.5, on="inputs"), "auto")
+    fixed, tried = candidates(fp.learning.Laplace(0.5, on="inputs"), "auto", fp.EM())
     assert fixed == (fp.learning.Laplace(0.5, on="inputs"),)
     assert tried == [(*fixed, part) for part in SHARPNESS]
-    fixed, tried = candidates("auto", fp.Sharpness(mu=0.3))
+    fixed, tried = candidates("auto", fp.Sharpness(mu=0.3), fp.EM())
     assert tried == [(fp.Sharpness(mu=0.3), part) for part in LAPLACE]
     # Two penalties in one M-step don't go together.
-    assert candidates("entropy", "auto")[1] == []
+    assert candidates("entropy", "auto", fp.EM())[1] == []
 
 
 def test_it_needs_rows_to_judge_by():

@@ -25,14 +25,14 @@ Y = fp.datasets.manifold("spiral", 60)
 
 RUNS = {
     "em": (CIRCUIT, X, {"batch_size": 25, "sharpness": fp.Sharpness(mu=0.3), "valid": V}),
-    "em float32": (CIRCUIT, X, {"batch_size": 25, "dtype": "float32", "pseudocount": 0.1}),
-    "em momentum": (GAUSSIAN, Y, {"batch_size": 25, "momentum": 0.9, "anemone": True, "dtype": "float32"}),
+    "em float32": (CIRCUIT, X, {"batch_size": 25, "dtype": "float32", "regularizer": fp.learning.Laplace(0.1)}),
+    "em momentum": (GAUSSIAN, Y, {"batch_size": 25, "method": fp.EM(momentum=0.9, anemone=True), "dtype": "float32"}),
     "em dropout": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam hyper": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "regularizer": "hyper-weights"}),
     "em drawn": (CIRCUIT, X, {"batch_size": 25, "regularizer": fp.learning.Softening(0.9, draws=2)}),
     "sgd dropout": (CIRCUIT, X, {"method": "sgd", "batch_size": 25, "regularizer": fp.learning.Dropout(0.2, 0.2)}),
     "adam": (GAUSSIAN, Y, {"method": "adam", "batch_size": 25, "sharpness": fp.Sharpness(mu="adaptive"), "valid": Y[:20]}),
-    "sgd": (GAUSSIAN, Y, {"method": "sgd", "batch_size": 25, "step_size": 0.01, "clip": 1.0, "regularizer": fp.learning.SAM()}),
+    "sgd": (GAUSSIAN, Y, {"method": fp.SGD(step_size=0.01, clip=1.0), "batch_size": 25, "regularizer": fp.learning.SAM()}),
 }
 
 
@@ -53,7 +53,7 @@ def test_a_resumed_run_has_the_same_bits(name, tmp_path):
     whole = run(name, epochs=9)
     path = tmp_path / "run"
     for epochs, n_threads in ((3, 1), (4, 2), (9, 3), (9, 1)):
-        result = run(name, epochs=epochs, checkpoint=path, n_threads=n_threads)
+        result = run(name, epochs=epochs, run=path, n_threads=n_threads)
     assert_same_bits(whole, result)
     assert result.history[-1]["seconds"] > result.history[0]["seconds"]
 
@@ -63,50 +63,56 @@ def test_checkpoints_less_often_and_the_log_of_a_resumed_run(tmp_path):
     path, log = tmp_path / "run", tmp_path / "log"
     stop = [lambda row, circuit: row["epoch"] == 5]
     with pytest.raises(ZeroDivisionError):
-        run("em", epochs=8, checkpoint=path, checkpoint_every=2, log=log, callbacks=[lambda row, circuit: 0 / (row["epoch"] - 5)])
+        run(
+            "em",
+            epochs=8,
+            run=fp.learning.Run(
+                checkpoint=path, checkpoint_every=2, callbacks=[lambda row, circuit: 0 / (row["epoch"] - 5)], log=log
+            ),
+        )
     assert len(log.read_text().splitlines()) == 5
-    result = run("em", epochs=8, checkpoint=path, checkpoint_every=2, log=log)
+    result = run("em", epochs=8, run=fp.learning.Run(checkpoint=path, checkpoint_every=2, log=log))
     assert_same_bits(whole, result)
     assert len(log.read_text().splitlines()) == 8
     # A run that was stopped on purpose stays stopped.
     other = tmp_path / "stopped"
-    assert len(run("em", epochs=8, checkpoint=other, callbacks=stop).history) == 5
-    again = run("em", epochs=8, checkpoint=other)
+    assert len(run("em", epochs=8, run=fp.learning.Run(checkpoint=other, callbacks=stop)).history) == 5
+    again = run("em", epochs=8, run=other)
     assert (again.stopped, len(again.history)) == ("callback", 5)
 
 
 def test_early_stopping_survives(tmp_path):
-    options = {"epochs": 200, "early_stopping": 3, "step_size": 1.0}
+    options = {"epochs": 200, "stopping": 3, "method": fp.EM(step_size=1.0)}
     whole = run("em", **options)
     path = tmp_path / "run"
-    run("em", **{**options, "epochs": 2}, checkpoint=path)
-    result = run("em", **options, checkpoint=path)
+    run("em", **{**options, "epochs": 2}, run=path)
+    result = run("em", **options, run=path)
     assert whole.stopped == result.stopped == "early stopping"
     assert_same_bits(whole, result)
 
 
 def test_another_run_is_refused(tmp_path):
     path = tmp_path / "run"
-    run("em", epochs=1, checkpoint=path)
-    with pytest.raises(OptionError, match="different here: sharpness"):
-        run("em", epochs=2, checkpoint=path, sharpness=None)
+    run("em", epochs=1, run=path)
+    with pytest.raises(OptionError, match="different here: regularizer"):
+        run("em", epochs=2, run=path, sharpness=None)
     with pytest.raises(OptionError, match="validation rows"):
-        run("em", epochs=2, checkpoint=path, valid=V[1:])
+        run("em", epochs=2, run=path, valid=V[1:])
     with pytest.raises(OptionError, match="starting parameters, structure of the circuit, training rows"):
-        fp.fit(GAUSSIAN, Y, checkpoint=path, progress=False)
+        fp.fit(GAUSSIAN, Y, run=path, progress=False)
 
 
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "run"
-    run("em", epochs=1, checkpoint=path)
+    run("em", epochs=1, run=path)
     good = path.read_bytes()
     for bad in (b"", b"nonsense", good[:-5], good[: len(good) // 2], good[:-1] + bytes([good[-1] ^ 1])):
         path.write_bytes(bad)
         with pytest.raises(FileFormatError):
-            run("em", epochs=2, checkpoint=path)
+            run("em", epochs=2, run=path)
     CIRCUIT.save(path)
     with pytest.raises(FileFormatError, match="not a checkpoint"):
-        run("em", epochs=2, checkpoint=path)
+        run("em", epochs=2, run=path)
     assert files.read(tmp_path / "none", {}) is None
 
 
@@ -116,21 +122,21 @@ def test_functions_are_compared_by_what_they_do(tmp_path):
     def falling(start):
         return lambda progress: start - 0.1 * progress
 
-    run("em", epochs=1, checkpoint=path, step_size=falling(0.3))
-    run("em", epochs=2, checkpoint=path, step_size=falling(0.3))
+    run("em", epochs=1, run=path, method=fp.EM(step_size=falling(0.3)))
+    run("em", epochs=2, run=path, method=fp.EM(step_size=falling(0.3)))
     with pytest.raises(OptionError, match="different here: step_size"):
-        run("em", epochs=3, checkpoint=path, step_size=falling(0.31))
+        run("em", epochs=3, run=path, method=fp.EM(step_size=falling(0.31)))
     other = tmp_path / "sharp"
-    run("em", epochs=1, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.3)))
-    with pytest.raises(OptionError, match="different here: sharpness"):
-        run("em", epochs=2, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.4)))
-    run("em", epochs=2, checkpoint=other, sharpness=fp.Sharpness(mu=falling(0.3)))
+    run("em", epochs=1, run=other, sharpness=fp.Sharpness(mu=falling(0.3)))
+    with pytest.raises(OptionError, match="different here: regularizer"):
+        run("em", epochs=2, run=other, sharpness=fp.Sharpness(mu=falling(0.4)))
+    run("em", epochs=2, run=other, sharpness=fp.Sharpness(mu=falling(0.3)))
 
 
 def test_fewer_epochs_than_the_checkpoint_has_are_refused(tmp_path):
-    run("em", epochs=5, checkpoint=tmp_path / "run")
+    run("em", epochs=5, run=tmp_path / "run")
     with pytest.raises(OptionError, match=r"epochs=3, but the run in .* has done 5"):
-        run("em", epochs=3, checkpoint=tmp_path / "run")
+        run("em", epochs=3, run=tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["em", "adam"])
@@ -142,12 +148,12 @@ def test_a_run_that_ctrl_c_or_the_clock_has_ended_goes_on(name, tmp_path):
         if row["epoch"] == 2:
             signal.raise_signal(signal.SIGINT)
 
-    first = run(name, **options, checkpoint=path, callbacks=[interrupt])
+    first = run(name, **options, run=fp.learning.Run(checkpoint=path, callbacks=[interrupt]))
     assert first.stopped == "interrupted"
-    second = run(name, **options, checkpoint=path, time_budget=1e-9)
+    second = run(name, **options, run=path, stopping=fp.learning.Stopping(time_budget=1e-9))
     assert second.stopped == "time budget"
     assert len(second.history) == len(first.history)
-    assert_same_bits(run(name, **options), run(name, **options, checkpoint=path))
+    assert_same_bits(run(name, **options), run(name, **options, run=path))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
@@ -168,7 +174,7 @@ def test_kill_9_at_20_random_moments(name, tmp_path):
     assert reached == sorted(reached)
     assert len(set(reached)) > 2
     epochs = reached[-1] + 10
-    assert_same_bits(run(name, epochs=epochs), run(name, epochs=epochs, checkpoint=path))
+    assert_same_bits(run(name, epochs=epochs), run(name, epochs=epochs, run=path))
 
 
 def _spawn(name, epochs, path, n_threads):
@@ -182,7 +188,7 @@ def _spawn(name, epochs, path, n_threads):
         # OpenMP threads don't survive a fork, and torch would wait for them for ever.
         torch.set_num_threads(1)
         try:
-            run(name, epochs=epochs, checkpoint=path, n_threads=n_threads)
+            run(name, epochs=epochs, run=path, n_threads=n_threads)
         except BaseException:
             os._exit(1)
         os._exit(0)

@@ -19,16 +19,20 @@ import flatpc as fp
 folder = sys.argv[1]
 X = np.load(f"{folder}/X.npy")
 Y = np.load(f"{folder}/Y.npy")
-common = {"epochs": 3, "progress": False, "distributed": True, "n_threads": 1}
+Laplace, Run, Stopping = fp.learning.Laplace, fp.learning.Run, fp.learning.Stopping
+apart = {"epochs": 3, "progress": False, "n_threads": 1}
+common = {**apart, "run": Run(distributed=True)}
 hclt, rat = fp.load(f"{folder}/hclt"), fp.load(f"{folder}/rat")
-em = fp.fit(hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), pseudocount=0.1, log=f"{folder}/log", **common)
+logged = Run(distributed=True, log=f"{folder}/log")
+penalty = fp.Sharpness(mu=0.2)
+em = fp.fit(hclt, X, valid=X[:5], batch_size=33, sharpness=penalty, regularizer=Laplace(0.1), run=logged, **apart)
 flow = fp.fit(hclt, X, batch_size=None, sharpness=fp.Sharpness(mu="mean-flow"), **common)
 adam = fp.fit(rat, Y, valid=Y[:5], method="adam", batch_size=33, sharpness=fp.Sharpness(mu="adaptive"), **common)
-soft = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), momentum=0.5, anemone=True, **common)
+soft = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), method=fp.EM(momentum=0.5, anemone=True), **common)
 entropy = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Entropy(0.1, children=True), **common)
 drawn = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9, draws=2), **common)
 dropped = fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Dropout(0.1, 0.1), **common)
-quick = fp.fit(hclt, X, **{**common, "epochs": 10**6}, time_budget=0.2 if dist.get_rank() else 10.0)
+quick = fp.fit(hclt, X, **{**common, "epochs": 10**6}, stopping=Stopping(time_budget=0.2 if dist.get_rank() else 10.0))
 results = {"em": em, "flow": flow, "adam": adam, "soft": soft, "entropy": entropy, "drawn": drawn, "dropped": dropped}
 for name, result in results.items():
     result.circuit.save(f"{folder}/{name}{dist.get_rank()}")
@@ -67,12 +71,14 @@ def alone(folder, name):
     hclt, rat = fp.load(folder / "hclt"), fp.load(folder / "rat")
     common = {"epochs": 3, "progress": False}
     if name == "em":
-        return fp.fit(hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), pseudocount=0.1, **common).circuit
+        return fp.fit(
+            hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), regularizer=fp.learning.Laplace(0.1), **common
+        ).circuit
     if name == "flow":
         return fp.fit(hclt, X, batch_size=None, sharpness=fp.Sharpness(mu="mean-flow"), **common).circuit
     if name == "soft":
         return fp.fit(
-            hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), momentum=0.5, anemone=True, **common
+            hclt, X, batch_size=33, regularizer=fp.learning.Softening(0.9), method=fp.EM(momentum=0.5, anemone=True), **common
         ).circuit
     if name == "entropy":
         return fp.fit(hclt, X, batch_size=33, regularizer=fp.learning.Entropy(0.1, children=True), **common).circuit

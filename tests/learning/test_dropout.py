@@ -96,7 +96,7 @@ def test_nothing_dropped_is_nothing_changed():
 
 @pytest.mark.parametrize("method", ["em", "adam"])
 def test_it_learns_and_holds_back(method):
-    options = {"method": method, "epochs": 60, "batch_size": 20, "step_size": 0.1, "progress": False}
+    options = {"method": method, "epochs": 60, "batch_size": 20, "progress": False}
     plain, held = (fp.fit(CIRCUIT, X, regularizer=r, **options).circuit for r in (None, Dropout(0.3, 0.1)))
     start, end, free = (c.log_prob(X).mean() for c in (CIRCUIT, held, plain))
     assert start < end < free
@@ -107,7 +107,7 @@ def test_bad_input():
         with pytest.raises(OptionError, match="Dropout"):
             Dropout(**wrong)
     with pytest.raises(OptionError, match="would delete"):
-        fp.fit(CIRCUIT, X, regularizer=Dropout(sums=0.1), step_size=1.0, progress=False)
+        fp.fit(CIRCUIT, X, regularizer=Dropout(sums=0.1), method=fp.EM(step_size=1.0), progress=False)
     with pytest.raises(OptionError, match="both change the flows"):
         fp.fit(CIRCUIT, X, regularizer=["dropout", "softening"], progress=False)
     with pytest.raises(OptionError, match="Dropout and SAM can't be combined: two gradients"):

@@ -6,8 +6,9 @@ import pytest
 import flatpc as fp
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.learning.run.schedules import Constant
-from flatpc.learning.steps.em import EM
+from flatpc.learning import Laplace
+from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.steps.em_learner import EMLearner
 from tests.engine.conformance import circuits
 from tests.oracles import flows as oracle
 
@@ -27,9 +28,10 @@ def rows_for(circuit, n=40, seed=0):
     return np.stack(columns, axis=1)
 
 
-def learner(circuit, X, dtype="float64", n_threads=1, **options):
-    evaluator = Evaluator(circuit, dtype, n_threads)
-    return EM(evaluator, len(X), **options), Evidence(evaluator.program, X)
+def learner(circuit, X, *regularizers, step_size=1.0):
+    evaluator = Evaluator(circuit, "float64", 1)
+    method, parts = fp.EM(step_size), [part for part in regularizers if part is not None]
+    return EMLearner(evaluator, len(X), method, Regularizers.read(parts, method)), Evidence(evaluator.program, X)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,7 +40,9 @@ def test_full_batch_em_climbs(name, step_size):
     circuit = circuits()[name]
     X = rows_for(circuit)
     X[::7, 0] = np.nan
-    result = fp.fit(circuit, X, epochs=8, batch_size=None, step_size=step_size, missing="marginalize", progress=False)
+    result = fp.fit(
+        circuit, X, epochs=8, batch_size=None, method=fp.EM(step_size=step_size), missing="marginalize", progress=False
+    )
     nll = result.history["train_nll"]
     assert (np.diff(nll) <= 1e-10 * abs(nll[:-1])).all()
     assert nll[-1] < nll[0] - 1e-6 or name == "from_edges"
@@ -88,14 +92,18 @@ def test_a_step_is_that_of_the_definition(name):
     circuit = circuits()[name]
     X = rows_for(circuit, 15)
     options = {"epochs": 1, "batch_size": None, "progress": False}
-    plain = fp.fit(circuit, X, step_size=0.3, pseudocount=0.7, **options).circuit
+    plain = fp.fit(circuit, X, method=fp.EM(step_size=0.3), regularizer=fp.learning.Laplace(0.7), **options).circuit
     assert_same(plain, by_definition(circuit, X, 0.3, 0.7))
     sharp = fp.Sharpness(mu=0.8, inputs=True)
     assert_same(
-        fp.fit(circuit, X, step_size=0.6, sharpness=sharp, **options).circuit, by_definition(circuit, X, 0.6, 0, 0.8, 0.8)
+        fp.fit(circuit, X, method=fp.EM(step_size=0.6), sharpness=sharp, **options).circuit,
+        by_definition(circuit, X, 0.6, 0, 0.8, 0.8),
     )
     sums_only = fp.Sharpness(mu=0.8)
-    assert_same(fp.fit(circuit, X, step_size=0.6, sharpness=sums_only, **options).circuit, by_definition(circuit, X, 0.6, 0, 0.8))
+    assert_same(
+        fp.fit(circuit, X, method=fp.EM(step_size=0.6), sharpness=sums_only, **options).circuit,
+        by_definition(circuit, X, 0.6, 0, 0.8),
+    )
 
 
 SHARPNESS = [
@@ -120,7 +128,7 @@ def test_a_batch_counts_as_a_share_of_the_data(name, sharpness):
     X = np.tile(rows_for(circuit, 12), (4, 1))
     made = []
     for rows in (np.arange(48), np.arange(12)):
-        em, evidence = learner(circuit, X, sharpness=sharpness, pseudocount=2.0, input_pseudocount=1.0)
+        em, evidence = learner(circuit, X, sharpness, Laplace(2.0, on="sums"), Laplace(1.0, on="inputs"))
         em.step(evidence, rows, 0.0)
         made.append(em.circuit())
     assert_same(made[0], {i: p for i, p in made[1].parameters.items() if circuit.owners[i] == i}, rtol=1e-10)
@@ -131,10 +139,10 @@ def test_a_batch_counts_as_a_share_of_the_data(name, sharpness):
 def test_statistics_add_up(name, sharpness):
     circuit = circuits()[name]
     X = rows_for(circuit, 30)
-    em, evidence = learner(circuit, X, sharpness=sharpness, pseudocount=0.5, step_size=Constant(0.7))
+    em, evidence = learner(circuit, X, sharpness, Laplace(0.5, on="sums"), step_size=0.7)
     halves = em.accumulate(evidence, np.arange(11)) + em.accumulate(evidence, np.arange(11, 30))
     em.update(halves)
-    once, evidence = learner(circuit, X, sharpness=sharpness, pseudocount=0.5, step_size=Constant(0.7))
+    once, evidence = learner(circuit, X, sharpness, Laplace(0.5, on="sums"), step_size=0.7)
     log_likelihood = once.step(evidence, np.arange(30), 0.0)
     assert log_likelihood == pytest.approx(circuit.log_prob(X).mean(), rel=1e-12)
     assert halves.log_likelihood == pytest.approx(30 * log_likelihood, rel=1e-12)
@@ -154,7 +162,7 @@ def test_mean_flow_is_the_mean_over_a_layers_edges():
         for i in layer:
             root = sums[i] + np.sqrt(sums[i] ** 2 + 4 * mu * sums[i])
             expected[i] = root / root.sum(axis=1, keepdims=True)
-    options = {"epochs": 1, "batch_size": None, "step_size": 1.0, "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
     found = fp.fit(circuit, X, sharpness=fp.Sharpness(mu="mean-flow"), **options).circuit
     assert set(expected) == set(sums)
     assert_same(found, expected)
@@ -181,7 +189,12 @@ def test_mini_batches_climb_on_the_whole():
     rng = np.random.default_rng(0)
     X = (rng.random((400, 8)) < rng.choice([0.1, 0.9], (400, 1))).astype(float)
     result = fp.fit(
-        fp.structures.hclt(X, 4), X, epochs=20, batch_size=50, step_size=fp.learning.cosine(0.5, 0.05), progress=False
+        fp.structures.hclt(X, 4),
+        X,
+        epochs=20,
+        batch_size=50,
+        method=fp.EM(step_size=fp.learning.cosine(0.5, 0.05)),
+        progress=False,
     )
     nll = result.history["train_nll"]
     assert nll[-1] < nll[0] - 0.1
@@ -193,6 +206,6 @@ def test_counts_of_a_batch_take_mu_as_it_is():
     circuit = circuits()["hclt-bernoulli"]
     X = rows_for(circuit, 40)
     for unit, mu in (("counts", 0.08), ("batch-counts", 0.8)):
-        made, evidence = learner(circuit, X, sharpness=fp.Sharpness(mu=0.8, unit=unit))
+        made, evidence = learner(circuit, X, fp.Sharpness(mu=0.8, unit=unit))
         made.step(evidence, np.arange(4), 0.0)
         assert_same(made.circuit(), by_definition(circuit, X[:4], 1.0, 0.0, mu))

@@ -112,7 +112,9 @@ def unit_by_unit(circuit, rows, entropy, alpha, pseudocount):
 def test_a_step_is_that_of_the_definition(children):
     circuit, entropy = fp.structures.hclt(X, 3, seed=1), Entropy(0.2, children=children)
     together = [entropy, Laplace(0.5)]
-    found = fp.fit(circuit, X, regularizer=together, epochs=1, batch_size=None, step_size=0.7, progress=False).circuit
+    found = fp.fit(
+        circuit, X, regularizer=together, epochs=1, batch_size=None, method=fp.EM(step_size=0.7), progress=False
+    ).circuit
     expected = unit_by_unit(circuit, X, entropy, 0.7, 0.5)
     for i, value in expected.items():
         for name in value if isinstance(value, dict) else [None]:
@@ -122,7 +124,7 @@ def test_a_step_is_that_of_the_definition(children):
 
 def test_without_tau_it_is_plain_em():
     circuit = fp.structures.rat_spn(4, 2, 2, 3, 2, "bernoulli")
-    options = {"epochs": 1, "batch_size": None, "step_size": 0.4, "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=0.4), "progress": False}
     found = fp.fit(circuit, X, regularizer=[Entropy(0.0), Laplace(0.3)], **options).circuit
     assert_same(found, by_definition(circuit, X, 0.4, 0.3))
 
@@ -168,7 +170,7 @@ def test_with_childrens_entropies_em_climbs(make, step_size):
     circuit, tau = make(), 0.3
     values = [objective(circuit, tau)]
     for _ in range(12):
-        options = {"epochs": 1, "batch_size": None, "step_size": step_size, "progress": False}
+        options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=step_size), "progress": False}
         circuit = fp.fit(circuit, X, regularizer=Entropy(tau, children=True), **options).circuit
         values.append(objective(circuit, tau))
     assert (np.diff(values) > -1e-12).all()
@@ -179,7 +181,9 @@ def test_it_ends_where_no_unit_can_do_better():
     """A stationary point of mean log-likelihood + τ H(p), H by enumeration, in every direction of the simplices."""
     circuit, tau = fp.structures.chow_liu(X), 0.3
     entropy = Entropy(tau, children=True)
-    circuit = fp.fit(circuit, X, regularizer=entropy, epochs=300, batch_size=None, step_size=1.0, progress=False).circuit
+    circuit = fp.fit(
+        circuit, X, regularizer=entropy, epochs=300, batch_size=None, method=fp.EM(step_size=1.0), progress=False
+    ).circuit
     every = evaluate.assignments(circuit)
 
     def value(i, theta):
@@ -202,7 +206,7 @@ def test_entropy_grows_with_tau_and_batches_agree():
         made = fp.fit(circuit, X, regularizer=Entropy(tau), epochs=20, batch_size=20, progress=False).circuit
         found.append(entropies(Evaluator(made))[-1][0])
     assert (np.diff(found) > 0).all()
-    options = {"epochs": 1, "step_size": 1.0, "regularizer": Entropy(0.1), "progress": False}
+    options = {"epochs": 1, "method": fp.EM(step_size=1.0), "regularizer": Entropy(0.1), "progress": False}
     twice = np.tile(X, (2, 1))
     once, other = (fp.fit(circuit, rows, batch_size=None, **options).circuit for rows in (X, twice))
     assert_same(once, other.parameters, rtol=1e-10)

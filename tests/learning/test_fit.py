@@ -40,9 +40,8 @@ def test_history_says_what_happened(circuit, data):
         X,
         valid=V,
         batch_size=None,
-        step_size=0.5,
-        sharpness_every=2,
-        callbacks=[lambda row, c: seen.append(c().log_prob(V))],
+        method=fp.EM(step_size=0.5),
+        run=fp.learning.Run(sharpness_every=2, callbacks=[lambda row, c: seen.append(c().log_prob(V))]),
     )
     history = result.history
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5]
@@ -73,8 +72,8 @@ def test_the_order_of_rows_depends_on_the_seed_alone(circuit, data):
 def test_early_stopping_restores_the_best(circuit, data):
     X, V = data
     kept = []
-    options = {"valid": V, "step_size": 1.0, "batch_size": None, "epochs": 300}
-    result = fit(circuit, X, early_stopping=4, callbacks=[lambda row, c: kept.append(c())], **options)
+    options = {"valid": V, "method": fp.EM(step_size=1.0), "batch_size": None, "epochs": 300}
+    result = fit(circuit, X, stopping=4, run=fp.learning.Run(callbacks=[lambda row, c: kept.append(c())]), **options)
     valid = result.history["valid_nll"]
     assert result.stopped == "early stopping"
     assert result.best_epoch == 1 + int(valid.argmin())
@@ -85,13 +84,17 @@ def test_early_stopping_restores_the_best(circuit, data):
 
 def test_a_callback_can_stop(circuit, data):
     calls = []
-    result = fit(circuit, data[0], callbacks=[lambda row, c: row["epoch"] == 2, lambda row, c: calls.append(row["epoch"])])
+    result = fit(
+        circuit,
+        data[0],
+        run=fp.learning.Run(callbacks=[lambda row, c: row["epoch"] == 2, lambda row, c: calls.append(row["epoch"])]),
+    )
     assert result.stopped == "callback"
     assert calls == [1, 2]
 
 
 def test_time_budget(circuit, data):
-    result = fit(circuit, data[0], epochs=10**6, time_budget=0.3)
+    result = fit(circuit, data[0], epochs=10**6, stopping=fp.learning.Stopping(time_budget=0.3))
     assert result.stopped == "time budget"
     assert 0.2 < result.history[-1]["seconds"] < 3
 
@@ -101,7 +104,7 @@ def test_ctrl_c_ends_with_the_best_model(circuit, data):
     X, V = data
     before = signal.getsignal(signal.SIGINT)
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    result = fit(circuit, X, valid=V, epochs=10**6, step_size=1.0, batch_size=None)
+    result = fit(circuit, X, valid=V, epochs=10**6, method=fp.EM(step_size=1.0), batch_size=None)
     assert result.stopped == "interrupted"
     assert result.best_epoch == 1 + int(result.history["valid_nll"].argmin())
     assert -result.circuit.log_prob(V).mean() == pytest.approx(result.best_nll, rel=1e-12)
@@ -116,12 +119,12 @@ def test_a_second_ctrl_c_stops_at_once(circuit, data):
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        fit(circuit, data[0], callbacks=[impatient])
+        fit(circuit, data[0], run=fp.learning.Run(callbacks=[impatient]))
 
 
 def test_json_lines(circuit, data, tmp_path):
     path = tmp_path / "log.jsonl"
-    result = fit(circuit, data[0], log=path)
+    result = fit(circuit, data[0], run=fp.learning.Run(log=path))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["train_nll"] for row in rows] == list(result.history["train_nll"])
     assert rows[0]["valid_nll"] == "nan"
@@ -159,11 +162,16 @@ def test_schedules():
 def test_schedules_are_followed(circuit, data):
     X = data[0]
     result = fit(
-        circuit, X, epochs=4, batch_size=None, step_size=linear(0.8, 0.0), sharpness=fp.Sharpness(mu=stages({0.0: 0.2, 0.5: 0.4}))
+        circuit,
+        X,
+        epochs=4,
+        batch_size=None,
+        method=fp.EM(step_size=linear(0.8, 0.0)),
+        sharpness=fp.Sharpness(mu=stages({0.0: 0.2, 0.5: 0.4})),
     )
     np.testing.assert_allclose(result.history["step_size"], [0.8, 0.6, 0.4, 0.2])
     np.testing.assert_allclose(result.history["mu"], [0.2, 0.2, 0.4, 0.4])
-    first = fit(circuit, X, epochs=1, batch_size=None, step_size=0.8, sharpness=fp.Sharpness(mu=0.2)).circuit
+    first = fit(circuit, X, epochs=1, batch_size=None, method=fp.EM(step_size=0.8), sharpness=fp.Sharpness(mu=0.2)).circuit
     np.testing.assert_allclose(-first.log_prob(X).mean(), result.history["train_nll"][1], rtol=1e-12)
 
 
@@ -193,44 +201,53 @@ def test_parts_out_of_range(make):
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"step_size": 0.0}, "step_size"),
-    ({"step_size": 1.5}, r"\(0, 1\]"),
-    ({"step_size": float("nan")}, "step_size"),
-    ({"step_size": linear(0.5, 1.5)}, "at progress"),
-    ({"method": "adam", "step_size": -1.0}, "step_size"),
-    ({"pseudocount": -1.0}, "pseudocount"),
-    ({"pseudocount": float("inf")}, "pseudocount"),
-    ({"input_pseudocount": -1.0}, "input_pseudocount"),
-    ({"method": "adam", "pseudocount": 1.0}, "pseudocount is for method='em'"),
-    ({"method": "newton"}, "choose one of"),
-    ({"method": "adam", "clip": 0.0}, "clip"),
-    ({"method": "adam", "regularizer": "adagrad"}, "sam"),
-    ({"clip": 1.0}, "gradient learning"),
-    ({"regularizer": SAM()}, "gradient learning"),
-    ({"sharpness": 0.1}, "Sharpness"),
-    ({"sharpness": fp.Sharpness(mu="adaptive")}, "mean-flow"),
-    ({"method": "adam", "sharpness": fp.Sharpness(mu="mean-flow")}, "adaptive"),
-    ({"method": "adam", "sharpness": fp.Sharpness(mu="adaptive")}, "valid"),
-    ({"early_stopping": 3}, "valid"),
-    ({"early_stopping": 0}, "early_stopping"),
-    ({"epochs": -1}, "epochs"),
-    ({"epochs": 1.5}, "epochs"),
-    ({"batch_size": 0}, "batch_size"),
-    ({"seed": -1}, "seed"),
-    ({"time_budget": 0.0}, "time_budget"),
-    ({"checkpoint_every": 0}, "checkpoint_every"),
-    ({"sharpness_every": -1}, "sharpness_every"),
-    ({"dtype": "float16"}, "dtype"),
-    ({"distributed": True}, "torchrun"),
+    (lambda: {"method": fp.EM(step_size=0.0)}, "step_size"),
+    (lambda: {"method": fp.EM(step_size=1.5)}, r"\(0, 1\]"),
+    (lambda: {"method": fp.EM(step_size=float("nan"))}, "step_size"),
+    (lambda: {"method": fp.EM(step_size=linear(0.5, 1.5))}, "at progress"),
+    (lambda: {"method": fp.Adam(step_size=-1.0)}, "step_size"),
+    (lambda: {"regularizer": fp.learning.Laplace(-1.0)}, "pseudocount"),
+    (lambda: {"regularizer": fp.learning.Laplace(float("inf"))}, "pseudocount"),
+    (lambda: {"pseudocount": 1.0}, "it is now a regulariser"),
+    (lambda: {"step_size": 0.5}, r"it is now an option of the method: method=fp.EM\(step_size"),
+    (lambda: {"early_stopping": 3}, r"stopping=fp.learning.Stopping\(patience"),
+    (lambda: {"checkpoint": "run"}, r"run=fp.learning.Run\(checkpoint"),
+    (lambda: {"method": fp.EM}, "give an instance"),
+    (lambda: {"method": 0.1}, "fp.Adam"),
+    (lambda: {"engine": "torch"}, "engine"),
+    (lambda: {"method": "adam", "regularizer": fp.learning.Laplace(1.0)}, "changes the M-step"),
+    (lambda: {"method": "newton"}, "choose one of"),
+    (lambda: {"method": fp.Adam(clip=0.0)}, "clip"),
+    (lambda: {"method": "adam", "regularizer": "adagrad"}, "sam"),
+    (lambda: {"regularizer": SAM()}, "gradient learning"),
+    (lambda: {"sharpness": 0.1}, "Sharpness"),
+    (lambda: {"sharpness": fp.Sharpness(mu="adaptive")}, "mean-flow"),
+    (lambda: {"method": "adam", "sharpness": fp.Sharpness(mu="mean-flow")}, "adaptive"),
+    (lambda: {"method": "adam", "sharpness": fp.Sharpness(mu="adaptive")}, "valid"),
+    (lambda: {"stopping": 3}, "valid"),
+    (lambda: {"stopping": "soon"}, "stopping"),
+    (lambda: {"stopping": fp.learning.Stopping(patience=0)}, "patience"),
+    (lambda: {"run": 3}, "run"),
+    (lambda: {"run": fp.learning.Run(callbacks=3)}, "callbacks"),
+    (lambda: {"stopping": 0}, "stopping"),
+    (lambda: {"epochs": -1}, "epochs"),
+    (lambda: {"epochs": 1.5}, "epochs"),
+    (lambda: {"batch_size": 0}, "batch_size"),
+    (lambda: {"seed": -1}, "seed"),
+    (lambda: {"stopping": fp.learning.Stopping(time_budget=0.0)}, "time_budget"),
+    (lambda: {"run": fp.learning.Run(checkpoint_every=0)}, "checkpoint_every"),
+    (lambda: {"run": fp.learning.Run(sharpness_every=-1)}, "sharpness_every"),
+    (lambda: {"dtype": "float16"}, "dtype"),
+    (lambda: {"run": fp.learning.Run(distributed=True)}, "torchrun"),
 ])  # fmt: skip
 def test_options_out_of_range(circuit, data, options, words):
     with pytest.raises(OptionError, match=words):
-        fit(circuit, data[0], **options)
+        fit(circuit, data[0], **options())
 
 
 def test_a_checkpoint_in_a_folder_that_is_not_there(circuit, data):
     with pytest.raises(WriteError, match="folder"):
-        fit(circuit, data[0], checkpoint="no/such/folder/c")
+        fit(circuit, data[0], run="no/such/folder/c")
 
 
 def test_rows_that_do_not_fit(circuit, data):
@@ -265,11 +282,11 @@ def test_a_value_that_training_never_had(circuit, data):
     V[:3, 2] = 0
     V[3:, 2] = 1
     with pytest.warns(LearningWarning, match="3 of 80 validation rows have probability 0"):
-        result = fit(circuit, X, valid=V, step_size=1.0)
+        result = fit(circuit, X, valid=V, method=fp.EM(step_size=1.0))
     assert result.history["valid_nll"][-1] == np.inf
     assert np.isneginf(result.circuit.log_prob(V)[:3]).all()
     assert any("pseudocount" in note for note in result.notes)
-    smoothed = fit(circuit, X, valid=V, step_size=1.0, pseudocount=0.1)
+    smoothed = fit(circuit, X, valid=V, method=fp.EM(step_size=1.0), regularizer=fp.learning.Laplace(0.1))
     assert np.isfinite(smoothed.history["valid_nll"]).all()
 
 
@@ -289,7 +306,7 @@ def test_tensorboard(circuit, data, monkeypatch):
     stand_in = types.ModuleType("torch.utils.tensorboard")
     stand_in.SummaryWriter = Writer
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
-    fit(circuit, data[0], epochs=2, callbacks=[fp.learning.TensorBoard("runs")])
+    fit(circuit, data[0], epochs=2, run=fp.learning.Run(callbacks=[fp.learning.TensorBoard("runs")]))
     assert {("train_nll", 1), ("train_nll", 2), ("seconds", 2)} <= set(written)
     assert not any(name == "valid_nll" for name, _ in written)  # there is none
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)

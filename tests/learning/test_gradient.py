@@ -12,9 +12,8 @@ from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.torch.module import TorchCircuit
 from flatpc.errors import DataError, TiedParametersError
 from flatpc.learning import ASAM, SAM, LearningWarning
-from flatpc.learning.run.schedules import Constant
+from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.steps.gradient import Gradient
-from flatpc.learning.steps.optimizers import OPTIMIZERS
 from tests.engine.conformance import circuits
 from tests.learning.test_em import rows_for
 
@@ -40,9 +39,9 @@ UNTIED["masked"] = fp.Circuit(
 UNTIED["bounded variances"] = fp.structures.rat_spn(2, 1, 2, 2, 2, family=fp.Gaussian(1e-4, 10.0))
 
 
-def learner(circuit, X, sharpness=None, method="adam", **options):
-    evaluator = Evaluator(circuit, "float64", 1)
-    return Gradient(evaluator, method, Constant(0.1), sharpness, **options), Evidence(evaluator.program, X)
+def learner(circuit, X, regularizer=None, method=None):
+    evaluator, method = Evaluator(circuit, "float64", 1), method or fp.Adam(0.1)
+    return Gradient(evaluator, method, Regularizers.read(regularizer, method)), Evidence(evaluator.program, X)
 
 
 class Autograd:
@@ -214,13 +213,12 @@ def spiral(n=60, seed=0):
     return fp.datasets.manifold("spiral", n, seed)
 
 
-@pytest.mark.parametrize("method", ["adam", "sgd"])
+@pytest.mark.parametrize("method", [fp.Adam(0.05), fp.SGD(0.1)])
 @pytest.mark.parametrize("sharpness", [None, fp.Sharpness(mu=0.01), fp.Sharpness(mu=0.1, space="logits")])
 def test_learning_lowers_the_objective(method, sharpness):
     X = spiral(100)
     circuit = fp.structures.rat_spn(2, 1, 3, 4, 4)
-    step_size = 0.05 if method == "adam" else 0.1
-    result = fp.fit(circuit, X, method=method, epochs=30, step_size=step_size, sharpness=sharpness, progress=False)
+    result = fp.fit(circuit, X, method=method, epochs=30, sharpness=sharpness, progress=False)
     before, after = (objective(c, X, sharpness) for c in (circuit, result.circuit))
     assert result.stopped == "epochs"
     assert after < before - 0.1
@@ -237,7 +235,7 @@ def test_one_sgd_step_by_hand():
     circuit = fp.structures.rat_spn(2, 1, 2, 3, 3)
     X = spiral(20)
     for clip in (None, 1e-3):
-        made, evidence = learner(circuit, X, method="sgd", clip=clip)
+        made, evidence = learner(circuit, X, method=fp.SGD(0.1, clip=clip))
         before = made.z.copy()
         _, gradient, _ = made.gradients(evidence, np.arange(20))
         length = np.linalg.norm(gradient)
@@ -251,7 +249,7 @@ def test_one_sgd_step_by_hand():
 def test_sam_takes_the_gradient_uphill(ascent):
     circuit = fp.structures.rat_spn(2, 1, 2, 3, 3)
     X = spiral(20)
-    made, evidence = learner(circuit, X, method="sgd", ascent=ascent)
+    made, evidence = learner(circuit, X, ascent, fp.SGD(0.1))
     z = made.z.copy()
     _, g, _ = made.gradients(evidence, np.arange(20))
     size = np.abs(z) + 0.01 if isinstance(ascent, ASAM) else 1.0
@@ -310,23 +308,25 @@ def test_the_released_rule_goes_by_which_way_the_nlls_moved():
         assert made.mu == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
-def test_steps_are_those_of_torch(name):
+@pytest.mark.parametrize("method", [fp.Adam(), fp.SGD(), fp.SGD(momentum=0.3)])
+def test_steps_are_those_of_torch(method):
     rng = np.random.default_rng(0)
     z = rng.standard_normal(50)
     theirs = torch.tensor(z.copy())
-    optimizer = torch.optim.Adam([theirs], 0.1) if name == "adam" else torch.optim.SGD([theirs], 0.1, momentum=0.9)
-    ours = OPTIMIZERS[name]()
+    adam = isinstance(method, fp.Adam)
+    optimizer = torch.optim.Adam([theirs], 0.1) if adam else torch.optim.SGD([theirs], 0.1, momentum=method.momentum)
+    memory = {}
     for _ in range(100):
         gradient = rng.standard_normal(50) * 10.0 ** rng.integers(-9, 3, 50)
         theirs.grad = torch.tensor(gradient)
         optimizer.step()
-        ours.step(z, gradient, 0.1)
+        method.move(z, gradient, 0.1, memory)
     np.testing.assert_allclose(z, theirs.numpy(), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "adam", "step_size": 0.3}, {"step_size": 0.5}, {"step_size": 0.5, "anemone": True}]
+    "options",
+    [{"method": fp.Adam(step_size=0.3)}, {"method": fp.EM(step_size=0.5)}, {"method": fp.EM(step_size=0.5, anemone=True)}],
 )
 def test_variances_stay_within_their_bounds(options):
     circuit = fp.structures.rat_spn(2, 1, 2, 3, 3, family=fp.Gaussian(0.5, 2.0))
@@ -340,12 +340,12 @@ def test_variances_stay_within_their_bounds(options):
 def test_a_diverging_run_keeps_the_last_good_parameters():
     X = spiral(100)
     circuit = fp.structures.rat_spn(2, 1, 3, 4, 4)
-    options = {"method": "sgd", "batch_size": None, "progress": False}
-    good = fp.fit(circuit, X, epochs=3, step_size=0.01, **options).circuit
+    options = {"batch_size": None, "progress": False}
+    good = fp.fit(circuit, X, epochs=3, method=fp.SGD(step_size=0.01), **options).circuit
     for epochs in (6, 4):  # found out by the next step, or, as there is none, at the end
         rate = fp.learning.stages({0.0: 0.01, 3 / epochs: 1e200})
         with pytest.warns(LearningWarning, match="Lower step_size"):
-            result = fp.fit(circuit, X, epochs=epochs, step_size=rate, **options)
+            result = fp.fit(circuit, X, epochs=epochs, method=fp.SGD(step_size=rate), **options)
         assert result.stopped == "diverged"
         assert "Lower step_size" in result.notes[-1]
         np.testing.assert_array_equal(result.circuit.log_prob(X), good.log_prob(X))

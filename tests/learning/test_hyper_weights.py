@@ -10,8 +10,8 @@ from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.torch.module import TorchCircuit
 from flatpc.errors import OptionError
 from flatpc.learning import SAM, HyperWeights
-from flatpc.learning.regularizers.hyper_weights import Generated
-from flatpc.learning.run.schedules import Constant
+from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.steps import model
 from flatpc.learning.steps.gradient import Gradient
 from tests.learning.test_em import rows_for
 from tests.learning.test_gradient import UNTIED
@@ -19,10 +19,10 @@ from tests.learning.test_gradient import UNTIED
 NAMES = [name for name in UNTIED if name.startswith(("masked", "hclt", "rat_spn-gaussian", "poon_domingos-bernoulli"))]
 
 
-def learner(circuit, X, options, sharpness=None, **more):
-    evaluator = Evaluator(circuit, "float64", 1)
-    made = Generated(options, evaluator, seed=3)
-    return Gradient(evaluator, "adam", Constant(0.05), sharpness, unconstrained=made, **more), Evidence(evaluator.program, X)
+def learner(circuit, X, *regularizers):
+    evaluator, method = Evaluator(circuit, "float64", 1), fp.Adam(0.05)
+    parts = [part for part in regularizers if part is not None]
+    return Gradient(evaluator, method, Regularizers.read(parts, method), seed=3), Evidence(evaluator.program, X)
 
 
 def network(circuit, made, z):
@@ -46,7 +46,7 @@ def test_weights_loss_and_gradients_are_autograds(name, sharpness):
     made, evidence = learner(circuit, X, HyperWeights(3, 4), sharpness)
     for _ in range(2):
         leaves, weights = network(circuit, made, made.z)
-        now = fp.learning.model.to_circuit(made.evaluator)
+        now = model.to_circuit(made.evaluator)
         for i, w in weights.items():
             np.testing.assert_allclose(now.parameters[i], w.detach(), rtol=1e-12)
         inputs = {i: {k: torch.tensor(v) for k, v in p.items()} for i, p in now.parameters.items() if isinstance(p, dict)}
@@ -73,8 +73,8 @@ def test_inputs_learn_as_before():
     circuit = UNTIED["rat_spn-gaussian"]
     X = rows_for(circuit, 9)
     made, evidence = learner(circuit, X, HyperWeights(2, 3))
-    before = fp.learning.model.to_circuit(made.evaluator)
-    plain = Gradient(Evaluator(before, "float64", 1), "adam", Constant(0.05))
+    before = model.to_circuit(made.evaluator)
+    plain = Gradient(Evaluator(before, "float64", 1), fp.Adam(0.05))
     for i, value in circuit.parameters.items():
         if isinstance(value, dict):
             np.testing.assert_allclose(before.parameters[i]["mean"], value["mean"], rtol=1e-12)
@@ -91,7 +91,7 @@ def test_it_learns_with_far_fewer_parameters():
     made, _ = learner(circuit, X, HyperWeights(2, 3))
     weights = sum(p.size for p in circuit.parameters.values() if not isinstance(p, dict))
     assert made.unconstrained.n_generator < 0.6 * weights
-    options = {"method": "adam", "epochs": 15, "batch_size": 50, "step_size": 0.05, "progress": False}
+    options = {"method": fp.Adam(step_size=0.05), "epochs": 15, "batch_size": 50, "progress": False}
     result = fp.fit(circuit, X, regularizer=HyperWeights(2, 3), **options)
     assert result.history["train_nll"][-1] < result.history["train_nll"][0] - 0.2
     both = fp.fit(circuit, X, regularizer=["hyper-weights", SAM()], **options)

@@ -101,8 +101,8 @@ def by_definition(circuit, batches, alpha, beta, anemone, pseudocount, n_rows):
 def test_steps_are_those_of_the_definition(name, beta, anemone):
     circuit = circuits()[name]
     X = rows_for(circuit, 35)
-    options = {"step_size": 0.3, "pseudocount": 0.4, "batch_size": 10, "epochs": 2, "seed": 4, "progress": False}
-    found = fp.fit(circuit, X, momentum=beta, anemone=anemone, **options).circuit
+    options = {"regularizer": fp.learning.Laplace(0.4), "batch_size": 10, "epochs": 2, "seed": 4, "progress": False}
+    found = fp.fit(circuit, X, method=fp.EM(step_size=0.3, momentum=beta, anemone=anemone), **options).circuit
     batches = []
     for epoch in range(2):
         order = np.random.default_rng([4, epoch]).permutation(35)
@@ -116,9 +116,9 @@ def test_all_rows_and_a_whole_step_are_plain_em():
     circuit = fp.structures.hclt(rows_for(circuits()["hclt-bernoulli"]), 4)
     X = rows_for(circuit)
     options = {"epochs": 3, "batch_size": None, "progress": False}
-    plain, same = (fp.fit(circuit, X, step_size=1.0, anemone=a, **options).circuit for a in (False, True))
+    plain, same = (fp.fit(circuit, X, method=fp.EM(step_size=1.0, anemone=a), **options).circuit for a in (False, True))
     np.testing.assert_allclose(plain.log_prob(X), same.log_prob(X), rtol=1e-10)
-    nll = fp.fit(circuit, X, step_size=0.3, anemone=True, **{**options, "epochs": 20}).history["train_nll"]
+    nll = fp.fit(circuit, X, method=fp.EM(step_size=0.3, anemone=True), **{**options, "epochs": 20}).history["train_nll"]
     assert (np.diff(nll) < 0).all()
 
 
@@ -126,9 +126,9 @@ def test_momentum_calms_small_batches():
     rng = np.random.default_rng(0)
     X = (rng.random((400, 8)) < rng.choice([0.1, 0.9], (400, 1))).astype(float)
     circuit = fp.structures.hclt(X, 8)
-    options = {"epochs": 15, "batch_size": 10, "step_size": 0.5, "pseudocount": 1.0, "progress": False}
+    options = {"epochs": 15, "batch_size": 10, "regularizer": fp.learning.Laplace(1.0), "progress": False}
     rough, calm, best = (
-        fp.fit(circuit, X, momentum=m, anemone=a, **options).circuit.log_prob(X).mean()
+        fp.fit(circuit, X, method=fp.EM(step_size=0.5, momentum=m, anemone=a), **options).circuit.log_prob(X).mean()
         for m, a in ((0.0, False), (0.9, False), (0.9, True))
     )
     assert rough < calm < best + 0.01
@@ -138,18 +138,20 @@ def test_sharpness_goes_with_both():
     circuit = circuits()["hclt-bernoulli"]
     X = rows_for(circuit)
     for sharpness in (fp.Sharpness(mu=0.1, inputs=True), fp.Sharpness(mu="mean-flow"), fp.Sharpness(mu=0.1, multiplier="exact")):
-        result = fp.fit(circuit, X, sharpness=sharpness, momentum=0.5, anemone=True, batch_size=9, epochs=2, progress=False)
+        result = fp.fit(
+            circuit, X, sharpness=sharpness, method=fp.EM(momentum=0.5, anemone=True), batch_size=9, epochs=2, progress=False
+        )
         assert np.isfinite(result.circuit.log_prob(X)).all()
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"momentum": 1.0}, "momentum=1.0"),
-    ({"momentum": -0.1}, "from 0 to less than 1"),
-    ({"momentum": 0.5, "method": "adam"}, "momentum is for method='em'"),
-    ({"anemone": True, "method": "sgd"}, "anemone is for method='em'"),
-    ({"anemone": True, "regularizer": "entropy"}, "leave one out"),
+    (lambda: {"method": fp.EM(momentum=1.0)}, "momentum=1.0"),
+    (lambda: {"method": fp.EM(momentum=-0.1)}, "from 0 to less than 1"),
+    (lambda: {"momentum": 0.5}, "it is now an option of the method"),
+    (lambda: {"anemone": True}, "it is now an option of the method"),
+    (lambda: {"method": fp.EM(anemone=True), "regularizer": "entropy"}, "leave one out"),
 ])  # fmt: skip
 def test_bad_input(options, words):
     circuit = circuits()["hclt-bernoulli"]
     with pytest.raises(OptionError, match=words):
-        fp.fit(circuit, rows_for(circuit), progress=False, **options)
+        fp.fit(circuit, rows_for(circuit), progress=False, **options())

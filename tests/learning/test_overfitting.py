@@ -21,7 +21,7 @@ def test_an_einsum_network_on_a_spiral(seed):
     """The paper's model and settings, 50 rows: lower test NLL, less overfitting and less sharpness than without the penalty."""
     data = manifold_splits("spiral", seed, fraction=0.05)
     circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=10, n_sums=10, n_inputs=10, seed=seed)
-    options = {"method": "adam", "epochs": 200, "batch_size": 200, "step_size": 0.1, "seed": seed, "progress": False}
+    options = {"method": fp.Adam(step_size=0.1), "epochs": 200, "batch_size": 200, "seed": seed, "progress": False}
     plain, flat = (
         measured(fp.fit(circuit, data.train, sharpness=sharpness, **options).circuit, data.train, data.test)
         for sharpness in (None, fp.Sharpness(mu=0.1))
@@ -42,7 +42,7 @@ def test_a_hidden_chow_liu_tree_on_dna():
     found = []
     for seed in range(5):
         circuit = fp.structures.hclt(data.train, n_latents=100, seed=seed)
-        options = {"epochs": 100, "batch_size": None, "step_size": 0.1, "dtype": "float32", "progress": False}
+        options = {"epochs": 100, "batch_size": None, "method": fp.EM(step_size=0.1), "dtype": "float32", "progress": False}
         found.append(
             [
                 measured(fp.fit(circuit, data.train, sharpness=sharpness, **options).circuit, data.train, data.test)

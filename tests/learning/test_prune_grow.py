@@ -90,7 +90,7 @@ def test_growing_doubles_and_breaks_the_symmetry():
         old = CIRCUIT.parameters[i]
         ratio = value / np.tile(old / 2, (len(value) // len(old), 2))
         assert 0.05 < ratio.std() < 0.15
-    options = {"epochs": 10, "batch_size": None, "step_size": 1.0, "progress": False}
+    options = {"epochs": 10, "batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
     small, large = (fp.fit(circuit, X, **options).circuit.log_prob(X).mean() for circuit in (CIRCUIT, bigger))
     assert large > small
     np.testing.assert_array_equal(grow(CIRCUIT, 0.1, seed=1).log_prob(X), bigger.log_prob(X))
@@ -145,14 +145,15 @@ def test_compacting_hands_the_parameters_of_a_lost_owner_on():
 
 
 def test_the_recipe_is_its_parts(tmp_path):
-    options = {"batch_size": 20, "seed": 5, "pseudocount": 0.1, "valid": X[:20], "progress": False}
-    recipe = PruneGrow(0.5, 0.2, rounds=2)
+    options = {"batch_size": 20, "seed": 5, "valid": X[:20], "progress": False}
+    counts = fp.learning.Laplace(0.1)
+    recipe = [PruneGrow(0.5, 0.2, rounds=2), counts]
     found = fp.fit(CIRCUIT, X, epochs=8, regularizer=recipe, **options)
     circuit, nll = CIRCUIT, []
     for part, epochs in enumerate((2, 3, 3)):
         if part:
             circuit = grow(compact(prune(circuit, X, 0.5)), 0.2, 5 + part)
-        made = fp.fit(circuit, X, epochs=epochs, **options)
+        made = fp.fit(circuit, X, epochs=epochs, regularizer=counts, **options)
         circuit = made.circuit
         nll += list(made.history["valid_nll"])
     np.testing.assert_array_equal(found.circuit.log_prob(X), circuit.log_prob(X))
@@ -173,9 +174,9 @@ def test_the_recipe_is_its_parts(tmp_path):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fp.fit(CIRCUIT, X, epochs=8, regularizer=recipe, checkpoint=path, callbacks=[crash], **options)
+        fp.fit(CIRCUIT, X, epochs=8, regularizer=recipe, run=fp.learning.Run(checkpoint=path, callbacks=[crash]), **options)
     assert seen == [1, 2, 1, 2]
-    resumed = fp.fit(CIRCUIT, X, epochs=8, regularizer=recipe, checkpoint=path, **options)
+    resumed = fp.fit(CIRCUIT, X, epochs=8, regularizer=recipe, run=path, **options)
     np.testing.assert_array_equal(resumed.circuit.log_prob(X), circuit.log_prob(X))
     np.testing.assert_array_equal(resumed.history["valid_nll"], nll)
 
@@ -184,9 +185,9 @@ def test_the_recipe_goes_with_others_and_stops():
     options = {"epochs": 4, "progress": False}
     together = fp.fit(CIRCUIT, X, regularizer=["prune-grow", fp.Sharpness(mu=0.1), "dropout"], **options)
     assert max(together.circuit.widths) > max(CIRCUIT.widths)
-    stopped = fp.fit(CIRCUIT, X, regularizer="prune-grow", callbacks=[lambda row, circuit: True], **options)
+    stopped = fp.fit(CIRCUIT, X, regularizer="prune-grow", run=fp.learning.Run(callbacks=[lambda row, circuit: True]), **options)
     assert (stopped.stopped, len(stopped.history)) == ("callback", 1)
-    best = fp.fit(CIRCUIT, X, regularizer="prune-grow", valid=X[:10], early_stopping=2, **options)
+    best = fp.fit(CIRCUIT, X, regularizer="prune-grow", valid=X[:10], stopping=2, **options)
     assert -best.circuit.log_prob(X[:10]).mean() == pytest.approx(best.best_nll, rel=1e-12)
 
 

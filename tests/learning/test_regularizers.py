@@ -6,7 +6,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import OptionError
 from flatpc.learning import ASAM, SAM, Laplace
-from flatpc.learning.regularizers.together import NAMES
+from flatpc.learning.regularizers.registry import read_one
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((60, 5)) < RNG.choice([0.2, 0.8], (60, 1))).astype(float)
@@ -22,32 +22,43 @@ def assert_same_bits(a, b):
         np.testing.assert_equal(b.parameters[i], value)
 
 
-def test_laplace_has_the_numbers_of_pseudocounts():
-    assert_same_bits(fit(regularizer=Laplace(0.7)), fit(pseudocount=0.7))
-    assert_same_bits(fit(regularizer="laplace"), fit(pseudocount=1.0))
-    assert_same_bits(fit(regularizer=Laplace(0.7, on="sums")), fit(pseudocount=0.7, input_pseudocount=0.0))
-    assert_same_bits(fit(regularizer=Laplace(0.7, on="inputs")), fit(input_pseudocount=0.7))
-    both = [Laplace(0.7, on="inputs"), Laplace(0.2, on="sums")]
-    assert_same_bits(fit(regularizer=both), fit(pseudocount=0.2, input_pseudocount=0.7))
+def test_laplace_adds_its_counts_to_what_it_is_on():
+    assert_same_bits(fit(regularizer="laplace"), fit(regularizer=Laplace(1.0)))
+    assert_same_bits(fit(regularizer=Laplace(0.7)), fit(regularizer=[Laplace(0.7, on="sums"), Laplace(0.7, on="inputs")]))
+    assert_same_bits(fit(regularizer=Laplace(0.0)), fit())
+    # By hand: one full step from the flows of the start.
+    step = {"method": fp.EM(step_size=1.0), "epochs": 1, "batch_size": None}
+    flows = CIRCUIT.flows(X)
+    for on, counts in (("sums", (0.7, 0.0)), ("inputs", (0.0, 0.7))):
+        found = fit(regularizer=Laplace(0.7, on=on), **step)
+        for i, F in flows.sums.items():
+            expected = (F + counts[0] / F.shape[1]) / (F.sum(axis=1, keepdims=True) + counts[0])
+            np.testing.assert_allclose(found.parameters[i], expected, rtol=1e-5)
+        for i, statistics in flows.inputs.items():
+            F = statistics["counts"]
+            expected = (F[:, 1] + counts[1] / 2) / (F.sum(axis=1) + counts[1])
+            np.testing.assert_allclose(found.parameters[i]["p"], expected, rtol=1e-5)
 
 
 def test_sharpness_on_sums_and_laplace_on_inputs():
     sharpness = fp.Sharpness(mu=0.3)
-    expected = fit(sharpness=sharpness, input_pseudocount=0.5)
+    expected = fit(sharpness=sharpness, regularizer=[Laplace(0.5, on="inputs")])
     assert_same_bits(fit(regularizer=(sharpness, Laplace(0.5, on="inputs"))), expected)
     assert_same_bits(fit(regularizer=Laplace(0.5, on="inputs"), sharpness=sharpness), expected)
     assert_same_bits(fit(regularizer="sharpness"), fit(sharpness=fp.Sharpness()))
 
 
 def test_sam_by_name():
-    options = {"method": "sgd", "step_size": 0.01}
+    options = {"method": fp.SGD(step_size=0.01)}
     assert_same_bits(fit(regularizer="sam", **options), fit(regularizer=SAM(), **options))
     assert_same_bits(fit(regularizer=["asam"], **options), fit(regularizer=ASAM(), **options))
     assert not np.array_equal(fit(regularizer="sam", **options).log_prob(X), fit(**options).log_prob(X))
 
 
 def test_every_name_has_default_options():
-    assert all(NAMES[name] is type(NAMES[name]()) for name in NAMES)
+    named = {type(read_one(name)).__name__ for name in fp.learning.regularizer_names()}
+    built_in = {"ASAM", "SAM", "Dropout", "Entropy", "HyperWeights", "Laplace", "PruneGrow", "Sharpness", "Softening"}
+    assert built_in <= named
     assert_same_bits(fit(regularizer=None), fit(regularizer=[]))
 
 
@@ -56,10 +67,8 @@ def test_every_name_has_default_options():
     ({"regularizer": 0.1}, "its name, or a list"),
     ({"regularizer": Laplace}, r"an instance, such as fp.learning.Laplace\(\)"),
     ({"regularizer": [Laplace(), None]}, "list"),
-    ({"regularizer": [Laplace(), "laplace"]}, "Two Laplace"),
-    ({"regularizer": [Laplace(on="sums"), Laplace(on="all")]}, "Two Laplace"),
-    ({"regularizer": Laplace(), "pseudocount": 1.0}, "given twice"),
-    ({"regularizer": Laplace(), "input_pseudocount": 1.0}, "given twice"),
+    ({"regularizer": [Laplace(), "laplace"]}, "both are for the same units"),
+    ({"regularizer": [Laplace(on="sums"), Laplace(on="all")]}, "both are for the same units"),
     ({"regularizer": fp.Sharpness(), "sharpness": fp.Sharpness()}, "given twice"),
     ({"regularizer": [fp.Sharpness(), fp.Sharpness(mu=1.0)]}, "can't be combined"),
     ({"regularizer": [SAM(), ASAM()], "method": "adam"}, "ASAM and SAM can't be combined: both say where"),

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import flatpc as fp
+from flatpc.engine.numba import packing
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning import Softening
 from flatpc.learning.regularizers.softening import Drawn, Softened
+from flatpc.learning.steps.rows import TrainingRows
 from tests.learning.test_em import assert_same
 from tests.oracles import evaluate
 from tests.oracles import flows as oracle
@@ -47,7 +49,7 @@ def softened(circuit, X, softening):
 
 
 def full_step(circuit, X, softening, step_size=1.0):
-    options = {"epochs": 1, "batch_size": None, "step_size": step_size, "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=step_size), "progress": False}
     return fp.fit(circuit, X, regularizer=softening, **options)
 
 
@@ -120,7 +122,7 @@ def test_with_latents_the_bound_holds_climbs_and_is_maximised(softening):
     every, weight = softened(circuit, BINARY, softening)
     nll = []
     for _ in range(6):
-        result = full_step(circuit, BINARY, softening, step_size=0.7)
+        result = full_step(circuit, BINARY, softening, 0.7)
         nll.append(result.history["train_nll"][0])
         bound = complete(circuit, BINARY, softening)
         assert nll[-1] == pytest.approx(-bound.mean(), rel=1e-12)
@@ -133,10 +135,10 @@ def test_gradients_are_those_of_the_bound():
     """The gradient of the bound in the weights and probabilities, by central differences."""
     circuit, softening = fp.structures.hclt(BINARY, 3, seed=2), Softening(0.9)
     evaluator = Evaluator(circuit, "float64", 1)
-    made = Softened(softening, evaluator, BINARY)
+    made = Softened(softening, evaluator, TrainingRows(BINARY))
     _, gradient, inputs = made.statistics(Evidence(evaluator.program, BINARY), np.arange(40))
-    weights = fp.engine.packing.unpack_weights(circuit, evaluator.program, gradient)
-    counts = fp.engine.packing.unpack_statistics(circuit, evaluator.program, inputs)
+    weights = packing.unpack_weights(circuit, evaluator.program, gradient)
+    counts = packing.unpack_statistics(circuit, evaluator.program, inputs)
 
     def bound(i, change):
         # Off the simplex on purpose, so that each parameter can be moved alone.
@@ -165,14 +167,14 @@ def test_flows_of_drawn_rows_have_the_mean_of_the_softened_data_set(toward):
     circuit, softening = fp.structures.hclt(rows, 2, family=fp.Categorical(3), seed=2), Softening(0.7, toward, draws=40)
     every, weight = softened(circuit, rows, softening)
     evaluator = Evaluator(circuit, "float64", 1)
-    made, evidence = Drawn(softening, evaluator, rows, 0), Evidence(evaluator.program, rows)
+    made, evidence = Drawn(softening, evaluator, TrainingRows(rows), 0), Evidence(evaluator.program, rows)
     found = [made.statistics(evidence, np.arange(10)) for _ in range(100)]
     sums, inputs = oracle.flows(circuit, every, weight.sum(axis=0))
     samples = {i: [] for i in (*sums, *inputs)}
     for _, gradient, statistics in found:
-        for i, F in fp.engine.packing.unpack_weights(circuit, evaluator.program, gradient * evaluator.weights).items():
+        for i, F in packing.unpack_weights(circuit, evaluator.program, gradient * evaluator.weights).items():
             samples[i].append(F)
-        for i, S in fp.engine.packing.unpack_statistics(circuit, evaluator.program, statistics).items():
+        for i, S in packing.unpack_statistics(circuit, evaluator.program, statistics).items():
             samples[i].append(S["counts"])
     for i, expected in (*sums.items(), *((i, S["counts"]) for i, S in inputs.items())):
         error = np.std(samples[i], axis=0) / 10
@@ -180,7 +182,7 @@ def test_flows_of_drawn_rows_have_the_mean_of_the_softened_data_set(toward):
     log_likelihood = weight.sum(axis=0) @ evaluate.log_prob(circuit, every)
     totals = [total for total, _, _ in found]
     assert np.mean(totals) == pytest.approx(log_likelihood, abs=5 * np.std(totals) / 10)
-    again = Drawn(softening, evaluator, rows, 0)
+    again = Drawn(softening, evaluator, TrainingRows(rows), 0)
     again.draws = 99
     np.testing.assert_array_equal(again.statistics(evidence, np.arange(10))[1], found[-1][1])
     holes = rows.copy()
@@ -195,16 +197,16 @@ def test_no_softening_changes_nothing_and_zeros_heal():
     assert_same(same, plain.parameters, rtol=1e-9)
     one = BINARY.copy()
     one[:, 0] = 1
-    trained = fp.fit(circuit, one, step_size=1.0, **options).circuit
+    trained = fp.fit(circuit, one, method=fp.EM(step_size=1.0), **options).circuit
     other = np.where(np.arange(4) == 0, 0.0, one[:1])
     assert np.isneginf(trained.log_prob(other))
-    healed = fp.fit(trained, one, step_size=1.0, regularizer="softening", **options).circuit
+    healed = fp.fit(trained, one, method=fp.EM(step_size=1.0), regularizer="softening", **options).circuit
     assert healed.log_prob(other) > np.log(1e-4)
 
 
 def test_softening_with_adam_sharpness_and_missing_values():
     circuit = fp.structures.hclt(BINARY, 3)
-    result = fp.fit(circuit, BINARY, method="adam", step_size=0.05, regularizer=Softening(0.9), epochs=8, progress=False)
+    result = fp.fit(circuit, BINARY, method=fp.Adam(step_size=0.05), regularizer=Softening(0.9), epochs=8, progress=False)
     assert (np.diff(result.history["train_nll"]) < 0).all()
     holes = np.where(RNG.random(BINARY.shape) < 0.3, np.nan, BINARY)
     together = [Softening(0.9), fp.Sharpness(mu=0.1)]
@@ -223,8 +225,8 @@ def test_bad_input():
     holes = np.where(BINARY == 1, np.nan, BINARY)
     with pytest.raises(MissingValueError, match="complete rows"):
         fp.fit(fp.structures.chow_liu(BINARY), holes, regularizer="softening", missing="marginalize", progress=False)
-    with pytest.raises(OptionError, match="Softening and Sharpness"):
+    with pytest.raises(OptionError, match="Sharpness and Softening"):
         fp.fit(fp.structures.hclt(BINARY, 3), BINARY, method="adam", regularizer=["softening", "sharpness"], progress=False)
     both = [Softening(draws=1), "sam"]
-    with pytest.raises(OptionError, match="leave draws out"):
+    with pytest.raises(OptionError, match="draws change the objective"):
         fp.fit(fp.structures.hclt(BINARY, 3), BINARY, method="adam", regularizer=both, progress=False)

@@ -20,7 +20,13 @@ def new_weights(counts, start=None, inputs=False, step_size=1.0, pseudocount=0.0
     """Weights after one step on data in which value c occurs counts[c] times."""
     n = len(counts)
     X = np.repeat(np.arange(n), counts)[:, None]
-    options = {"epochs": 1, "batch_size": None, "step_size": step_size, "pseudocount": pseudocount, "progress": False}
+    options = {
+        "epochs": 1,
+        "batch_size": None,
+        "method": fp.EM(step_size=step_size),
+        "regularizer": fp.learning.Laplace(pseudocount),
+        "progress": False,
+    }
     options["sharpness"] = fp.Sharpness(inputs=inputs, **sharpness) if sharpness else None
     start = np.full(n, 1 / n) if start is None else np.asarray(start)
     if inputs:
@@ -165,7 +171,7 @@ def test_units_that_hardly_anything_flows_through_keep_their_weights(dtype, shar
     circuit = fp.Circuit(nodes, {0: {"p": [0.2, 0.3]}, 1: W, 2: {"p": [0.5, first]}, 4: [[1 - rare, rare]]})
     X = np.array([[0, 1], [1, 1]], float)
     result = fp.fit(
-        circuit, X, epochs=3, batch_size=None, step_size=1.0, sharpness=sharpness, dtype=dtype, progress=False
+        circuit, X, epochs=3, batch_size=None, method=fp.EM(step_size=1.0), sharpness=sharpness, dtype=dtype, progress=False
     ).circuit
     for i in (0, 2):
         assert np.isfinite(result.parameters[i]["p"]).all()
@@ -178,5 +184,5 @@ def test_rows_far_from_every_component():
     """Log-likelihoods of -500 and less leave hardly any flow for most units of a hidden tree over Gaussians."""
     train = fp.datasets.load("gaussian_mixture", seed=5).train[40:200]
     start = fp.structures.hclt(train, 32, "gaussian").randomize(5, X=train)
-    result = fp.fit(start, train, epochs=2, batch_size=None, step_size=1.0, progress=False)
+    result = fp.fit(start, train, epochs=2, batch_size=None, method=fp.EM(step_size=1.0), progress=False)
     assert np.isfinite(result.circuit.log_prob(train)).all()

@@ -11,13 +11,13 @@ RNG = np.random.default_rng(0)
 ROWS = (RNG.random((330, 6)) < RNG.choice([0.2, 0.8], (330, 1))).astype(float)
 X, V = ROWS[:30], ROWS[30:]
 CIRCUIT = fp.structures.hclt(X, 8)
-OPTIONS = {"epochs": 15, "step_size": 0.5, "progress": False}
+OPTIONS = {"epochs": 15, "method": fp.EM(step_size=0.5), "progress": False}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_best_of_the_grid(n_jobs, tmp_path):
     grid = [0.0, 0.1, 1.0, "mean-flow"]
-    chosen = select(CIRCUIT, X, valid=V, grid=grid, n_jobs=n_jobs, checkpoint=tmp_path / "run", **OPTIONS)
+    chosen = select(CIRCUIT, X, valid=V, grid=grid, n_jobs=n_jobs, run=tmp_path / "run", **OPTIONS)
     assert [candidate.mu for candidate in chosen.candidates] == grid
     for candidate in chosen.candidates:
         alone = fp.fit(CIRCUIT, X, valid=V, sharpness=fp.Sharpness(mu=candidate.mu), **OPTIONS).circuit

@@ -58,7 +58,7 @@ def test_em_only_improves(init):
     if init == "chow-liu":
         tree = -fp.structures.chow_liu(X, family="bernoulli").log_prob(X).mean()
         assert -start.log_prob(X).mean() == pytest.approx(tree, rel=0.1)
-    result = fp.fit(start, X, epochs=30, batch_size=None, step_size=1.0, progress=False)
+    result = fp.fit(start, X, epochs=30, batch_size=None, method=fp.EM(step_size=1.0), progress=False)
     nll = result.history["train_nll"]
     assert (np.diff(nll) < 0).all()
     if init == "chow-liu":
@@ -69,7 +69,7 @@ def test_alike_states_stay_alike_without_noise_and_part_with_it():
     X = table([2] * 6, 300)
     for noise, apart in ((0.0, False), (0.1, True)):
         start = fp.structures.hclt(X, 4, init="chow-liu", noise=noise)
-        learnt = fp.fit(start, X, epochs=5, batch_size=None, step_size=1.0, progress=False).circuit
+        learnt = fp.fit(start, X, epochs=5, batch_size=None, method=fp.EM(step_size=1.0), progress=False).circuit
         p = learnt.parameters[next(i for i, node in enumerate(learnt.nodes) if isinstance(node, fp.Sum))]
         assert (abs(p[:, 0] - p[:, 2]).max() > 1e-6) == apart
 

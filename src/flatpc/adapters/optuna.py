@@ -27,6 +27,7 @@ from flatpc._options import choice, seed_number, thread_count, whole_number, wro
 from flatpc.circuit.rows import MISSING
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness
+from flatpc.learning.run.stopping import Stopping
 from flatpc.search.floors import varying
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan, Wishes, counted_plans
@@ -166,7 +167,8 @@ class OptunaObjective:
             return bool(trial.should_prune())
 
         valid, patience = self._split.valid, self._patience
-        result = run(start, self._split.train, self._task, planned, valid=valid, early_stopping=patience, callbacks=[report])
+        stopping = Stopping(patience)
+        result = run(start, self._split.train, self._task, planned, valid=valid, stopping=stopping, callbacks=[report])
         if result.stopped == "interrupted":
             raise KeyboardInterrupt
         if result.stopped == "callback":

@@ -19,7 +19,7 @@ _REPLACED = [
     (r"\bn_latents\b", "--latents"),
     (r"\btime_budget\b", "--time-budget"),
     (r"\brandom_state\b", "--seed"),
-    (r"\bpseudocount=([\d.]+)", r"--pseudocount \1"),
+    (r"regularizer=fp\.learning\.Laplace\(pseudocount=([\d.]+)\)", r"--pseudocount \1"),
     (r"pass valid=\.\.\.", "give --valid"),
     (r"\bn_steps=", "--steps "),
     (r"Sharpness\(mu=([^)]+)\)", r"--mu \1"),

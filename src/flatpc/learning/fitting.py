@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import (
-    choice,
-    count,
-    file_path,
-    flag,
-    function,
-    number,
-    seconds,
-    seed_number,
-    several,
-    thread_count,
-    whole_number,
-)
+from flatpc._options import choice, flag, moved, seed_number, thread_count, whole_number
 from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.numba.evaluator import Evaluator, Work
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.precision import wide_enough
 from flatpc.errors import FlatpcError, OptionError
-from flatpc.learning.loop import Callback, Learner, Loop, Plan
-from flatpc.learning.regularizers.dropout import Dropout
-from flatpc.learning.regularizers.hyper_weights import Generated
+from flatpc.learning.loop import Loop, Plan
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.checkpoint import fingerprint
 from flatpc.learning.run.distributed import Workers, connect
 from flatpc.learning.run.history import History
 from flatpc.learning.run.notes import notes_on
-from flatpc.learning.run.schedules import Schedule, as_schedule, check_range
-from flatpc.learning.steps.em import EM
+from flatpc.learning.run.options import Run, read_run
+from flatpc.learning.run.stopping import Stopping, read_stopping
+from flatpc.learning.settings import Settings
+from flatpc.learning.steps.method import Method, read_method
+from flatpc.learning.steps.rows import TrainingRows
 
 if TYPE_CHECKING:
+    import os
+
     from flatpc.circuit.circuit import Circuit
 
-METHODS = ("em", "adam", "sgd")
-_MOMENTUM = "it is the share of the past in the averaged flows, from 0 to less than 1"
-_CLIP = "it is the largest norm of a gradient, a positive number, or None"
 WORTH_THREADS = 5e6
 """Edges times rows of a step below which handing work to a second thread takes longer than the work."""
+_METHOD = "an option of the method: method=fp.EM({}=...), fp.Adam(...) or fp.SGD(...)"
+_LAPLACE = "a regulariser: regularizer=fp.learning.Laplace(...), with on='inputs' for inputs alone"
+MOVED = {
+    **{name: _METHOD.format(name) for name in ("step_size", "momentum", "anemone")},
+    "clip": "an option of the method: method=fp.Adam(clip=...) or fp.SGD(clip=...)",
+    **dict.fromkeys(("pseudocount", "input_pseudocount"), _LAPLACE),
+    "early_stopping": "stopping=fp.learning.Stopping(patience=...)",
+    "time_budget": "stopping=fp.learning.Stopping(time_budget=...)",
+    **{
+        name: f"run=fp.learning.Run({name}=...)"
+        for name in ("checkpoint", "checkpoint_every", "sharpness_every", "callbacks", "log", "distributed")
+    },
+}
+"""Options of earlier versions, and where they are now."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Fit:
     """What `fit` returns."""
 
     circuit: Circuit
+    """What was learnt: after the last epoch, or after the best one if there is a patience."""
     history: History
     """One row per epoch; `history["valid_nll"]` is a column."""
     stopped: str
@@ -64,6 +64,7 @@ class Fit:
     best_epoch: int
     """The epoch with the lowest validation NLL; 0 without validation rows."""
     best_nll: float
+    """The validation NLL of that epoch; infinite without validation rows."""
     best_circuit: Circuit
     """The circuit after that epoch; without validation rows the same as `circuit`."""
     notes: list[str]
@@ -72,146 +73,151 @@ class Fit:
     """What the passes over training and validation rows did, counted."""
 
 
+@moved(MOVED)
 def fit(
     circuit: Circuit,
     X: Any,
     *,
     valid: Any = None,
-    method: str = "em",
+    sample_weight: Any = None,
+    method: str | Method = "em",
     epochs: int = 100,
     batch_size: int | None = 200,
-    step_size: float | Schedule = 0.1,
-    pseudocount: float = 0.0,
-    input_pseudocount: float | None = None,
-    sharpness: Sharpness | str | None = None,
     regularizer: Any = None,
-    momentum: float = 0.0,
-    anemone: bool = False,
-    clip: float | None = None,
+    sharpness: Sharpness | str | None = None,
+    stopping: int | Stopping | None = None,
+    run: str | os.PathLike[str] | Run | None = None,
     seed: int = 0,
-    early_stopping: int | None = None,
-    time_budget: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 1,
-    sharpness_every: int = 0,
-    callbacks: Sequence[Callback] = (),
-    log: str | os.PathLike[str] | None = None,
-    progress: bool = True,
     missing: str = "raise",
+    engine: str = "numba",
     dtype: str = "float64",
     n_threads: int | None = None,
-    distributed: bool = False,
+    progress: bool = True,
 ) -> Fit:
     """Learn the parameters of `circuit` from the rows `X`, starting from those it has.
 
+    Parameters
+    ----------
+    circuit
+        Where to start; it is not changed.
+    X
+        Rows to learn from.
+    valid
+        Rows to judge by, after every epoch. Optional.
+    sample_weight
+        How often each row of `X` counts: one number of 0 or more per row. Learning with whole numbers is the same as
+        repeating rows. None counts each row once.
+    method
+        `"em"`, `"adam"` or `"sgd"`, or one of them with options: `fp.EM(step_size=0.3)`, `fp.Adam(...)`, `fp.SGD(...)`.
+    epochs
+        Passes over the rows.
+    batch_size
+        Rows per step; None takes all of them at once.
+    regularizer
+        One of `fp.learning.regularizer_names()`, or one with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a list
+        of those that go together. `"auto"` tries several, and none, for a fifth of the epochs each and takes what validation
+        likes best.
+    sharpness
+        Short for `fp.Sharpness(...)` among the regularisers; `"auto"` tries several strengths, like `regularizer="auto"`.
+    stopping
+        When to end before all epochs are done: epochs without a better validation NLL, or `fp.learning.Stopping(...)`.
+    run
+        What is written and called on the way: the path of a checkpoint, or `fp.learning.Run(...)`.
+    seed
+        Random seed, of the order of rows and of all that regularisers draw.
+    missing
+        `"raise"`, or `"marginalize"` to learn from rows with NaN.
+    engine
+        `"numba"`, the one that learns.
+    dtype
+        `"float64"` or `"float32"`: the arithmetic of values and weights.
+    n_threads
+        Threads to use; None decides by the size of a step. Results don't depend on it.
+    progress
+        Show a progress bar, on a terminal.
+
+    Returns
+    -------
+    Fit
+        The circuit, the history of the run, and why it ended. Ctrl-C ends a run with the best circuit so far.
+
+    Raises
+    ------
+    OptionError
+        If an option is wrong, or two don't go together.
+    DataError
+        If rows can't be read, don't suit the circuit, or have missing values that `missing` doesn't allow.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import flatpc as fp
     >>> X = np.random.default_rng(0).integers(0, 2, size=(100, 4))
-    >>> result = fp.fit(fp.structures.hclt(X, n_latents=3), X, epochs=5, batch_size=None, step_size=1.0, progress=False)
-    >>> nll = result.history["train_nll"]
-    >>> bool((np.diff(nll) < 0).all())          # full-batch EM gets better with every step
+    >>> circuit = fp.structures.hclt(X, n_latents=3)
+    >>> result = fp.fit(circuit, X, method=fp.EM(step_size=1.0), epochs=5, batch_size=None, progress=False)
+    >>> bool((np.diff(result.history["train_nll"]) < 0).all())          # full-batch EM gets better with every step
     True
-
-    Parameters
-    ----------
-    circuit, X, valid
-        Where to start, training rows, and rows by which to judge.
-    method
-        `"em"`, or gradient descent with `"adam"` or `"sgd"` on unconstrained parameters.
-    epochs, batch_size
-        Passes over the rows, and rows per step; None takes all of them at once.
-    step_size
-        EM: the α of θ ← (1-α)θ + αθ̃, from 0 to 1; otherwise the learning rate. A number or a schedule.
-    pseudocount, input_pseudocount
-        EM: counts added to each sum unit and to each unit of an input, spread over its edges or values, as if seen in the whole
-        data set. Inputs take the same as sums unless told otherwise.
-    sharpness
-        A penalty on the curvature; None learns plainly; `"auto"` tries several strengths, and none, for a fifth of the epochs
-        each and takes what validation likes best.
-    regularizer
-        One of `fp.learning.regularizers.NAMES`, by name or with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a
-        list of those that go together. `fp.Sharpness` can be among them. `"auto"` tries several, like `sharpness="auto"`.
-    momentum
-        EM: the M-step uses flows averaged over about 1 / (1 - momentum) batches; from 0 to less than 1.
-    anemone
-        EM: scale the step of every unit by the flow that the batch brings it, relative to what the model expects.
-    clip
-        Gradient learning: the largest norm of a gradient; None leaves gradients as they are.
-    seed
-        Of the order of rows, and of all that regularisers draw.
-    early_stopping
-        Stop after so many epochs without a better validation NLL and return the best model.
-    time_budget
-        Stop after so many seconds.
-    checkpoint, checkpoint_every
-        A file that holds the run after every so many epochs. If it is there, the run goes on from it and ends with the
-        same bits as one that was never interrupted.
-    sharpness_every
-        Record the exact sharpness of the training likelihood every so many epochs; 0 never.
-    callbacks
-        Called after every epoch with the row of the history and a function that returns the circuit; one that returns True
-        stops the run.
-    log
-        A file that gets one line of JSON per epoch.
-    missing
-        `"raise"`, or `"marginalize"` to learn from rows with NaN.
-    dtype, n_threads
-        Of the arithmetic of weights; results don't depend on the number of threads.
-    distributed
-        Share every batch among the processes started by torchrun.
     """
     check_circuit(circuit)
-    method, missing, dtype = choice("method", method, METHODS), choice("missing", missing, MISSING), check_dtype(dtype)
-    epochs, seed, n_threads = whole_number("epochs", epochs, 0), seed_number(seed), thread_count(n_threads)
-    batch_size = None if batch_size is None else whole_number("batch_size", batch_size, 1)
-    early_stopping = None if early_stopping is None else whole_number("early_stopping", early_stopping, 1)
-    checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
-    sharpness_every = whole_number("sharpness_every", sharpness_every, 0)
-    pseudocount = count("pseudocount", pseudocount)
-    input_pseudocount = None if input_pseudocount is None else count("input_pseudocount", input_pseudocount)
-    momentum = number("momentum", momentum, 0.0, 1.0, below=True, what=_MOMENTUM)
-    clip = None if clip is None else number("clip", clip, 0.0, above=True, what=_CLIP)
-    time_budget = None if time_budget is None else seconds("time_budget", time_budget)
-    checkpoint = None if checkpoint is None else file_path("checkpoint", checkpoint)
-    log = None if log is None else file_path("log", log)
-    callbacks = [function("callbacks", callback) for callback in several("callbacks", callbacks, "a list of functions")]
-    anemone, distributed, progress = flag("anemone", anemone), flag("distributed", distributed), flag("progress", progress)
-    given = dict(locals())
+    choice("engine", engine, ("numba",))
+    how = read_method(method)
+    settings = Settings(
+        valid=valid,
+        sample_weight=sample_weight,
+        method=how,
+        epochs=whole_number("epochs", epochs, 0),
+        batch_size=None if batch_size is None else whole_number("batch_size", batch_size, 1),
+        regularizers=Regularizers(),
+        stopping=read_stopping(stopping),
+        run=read_run(run),
+        seed=seed_number(seed),
+        missing=choice("missing", missing, MISSING),
+        dtype=check_dtype(dtype),
+        n_threads=thread_count(n_threads),
+        progress=flag("progress", progress),
+    )
     if is_auto(sharpness) or is_auto(regularizer):
         from flatpc.learning.regularizers.auto import fit_auto
 
-        return fit_auto(fit, given)
-    patience = early_stopping
-    if patience is not None and valid is None:
-        raise OptionError("early_stopping judges by validation rows; pass valid=...", option="early_stopping")
-    chosen = Regularizers.read(regularizer, method)
-    if chosen.recipe is not None:
-        rest = [part for part in chosen.parts if part is not chosen.recipe]
-        del given["circuit"], given["X"]
-        return chosen.recipe.run(fit, circuit, X, {**given, "regularizer": rest})
-    rows = read_rows(circuit, X, missing)
-    judges = None if valid is None else _read_valid(circuit, valid, missing)
-    workers = connect() if distributed else Workers()
-    size = min(batch_size or len(rows), len(rows))
+        return fit_auto(_learn, circuit, X, settings, regularizer, sharpness)
+    chosen = Regularizers.read(regularizer, how)
+    if sharpness is not None:
+        check_sharpness(sharpness)
+        if chosen.penalty is not None:
+            raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
+        chosen = Regularizers.read([*chosen.parts, sharpness], how)
+    return _learn(circuit, X, replace(settings, regularizers=chosen))
+
+
+def _learn(circuit: Circuit, X: Any, settings: Settings) -> Fit:
+    """A run, or several parts of one if a regulariser wants it so."""
+    around = settings.regularizers.that_defines("around")
+    if around is None:
+        return _run(circuit, X, settings)
+    rest = Regularizers(tuple(part for part in settings.regularizers.parts if part is not around))
+    return around.around(_learn, circuit, X, replace(settings, regularizers=rest))
+
+
+def _run(circuit: Circuit, X: Any, settings: Settings) -> Fit:
+    if settings.stopping.patience is not None and settings.valid is None:
+        raise OptionError("Stopping(patience=...) judges by validation rows; pass valid=...", option="stopping")
+    method, regularizers = settings.method, settings.regularizers
+    regularizers.check(method, settings.valid is not None)
+    rows = TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
+    judges = None if settings.valid is None else _read_valid(circuit, settings.valid, settings.missing)
+    workers = connect() if settings.run.distributed else Workers()
+    size = min(settings.batch_size or len(rows.X), len(rows.X))
+    n_threads = settings.n_threads
     if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
         n_threads = 1
-    evaluator = Evaluator(circuit, wide_enough(circuit, dtype), n_threads)
-    options = {
-        "method": method, "batch_size": batch_size, "step_size": step_size, "pseudocount": pseudocount,
-        "input_pseudocount": input_pseudocount, "sharpness": sharpness, "regularizer": regularizer, "clip": clip,
-        "momentum": momentum, "anemone": anemone,
-        "seed": seed, "early_stopping": patience, "dtype": dtype, "processes": workers.n,
-    }  # fmt: skip
-    learner = _learner(evaluator, rows, judges is not None, workers, options)
-    plan = Plan(
-        epochs, size, seed, patience, patience is not None,
-        math.inf if time_budget is None else time_budget, checkpoint, checkpoint_every, log,
-        callbacks, sharpness_every, progress,
-    )  # fmt: skip
-    identity = {} if checkpoint is None else fingerprint(circuit, rows, judges, options)
+    evaluator = Evaluator(circuit, wide_enough(circuit, settings.dtype), n_threads)
+    learner = method.learner(evaluator, rows, regularizers, workers, settings.seed)
+    plan = Plan(settings.epochs, size, settings.seed, settings.stopping, settings.run, settings.progress)
+    options = {**settings.identity(), "sample_weight": rows.weights, "processes": workers.n}
+    identity = {} if settings.run.checkpoint is None else fingerprint(circuit, rows.X, judges, options)
     prepared = None if judges is None else Evidence(evaluator.program, judges)
-    loop = Loop(learner, plan, Evidence(evaluator.program, rows), prepared, workers, identity)
-    loop.run(notes_on(circuit, rows, batch_size))
+    loop = Loop(learner, plan, rows, prepared, workers, identity)
+    loop.run(notes_on(circuit, rows.X, settings.batch_size))
     state = loop.state
     return Fit(
         loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, loop.best(), state.notes, evaluator.work
@@ -223,59 +229,3 @@ def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float6
         return read_rows(circuit, valid, missing)
     except FlatpcError as error:
         raise type(error)(f"Validation rows: {error}") from None
-
-
-def _learner(evaluator: Evaluator, rows: NDArray[np.float64], judged: bool, workers: Workers, options: dict[str, Any]) -> Learner:
-    method = options["method"]
-    step_size = as_schedule("step_size", options["step_size"])
-    chosen = _regularizers(options, judged)
-    collect = chosen.collect(evaluator, rows, options["seed"], workers.rank)
-    if method == "em":
-        if options["clip"] is not None:
-            raise OptionError("clip is for gradient learning; leave it out with method='em'.")
-        check_range("step_size", step_size, 0.0, 1.0, open_low=True, remedy="EM averages old and new parameters.")
-        if isinstance(chosen.flows, Dropout) and chosen.flows.sums > 0 and any(step_size(t / 100) >= 1 for t in range(100)):
-            raise OptionError("With step_size=1 EM would delete each edge that Dropout leaves out of a batch; take 0.5 or less.")
-        if chosen.entropy is not None and options["anemone"]:
-            raise OptionError("Entropy and anemone=True both say how far a unit moves; leave one out.")
-        return EM(
-            evaluator, len(rows), step_size=step_size, pseudocount=chosen.pseudocount,
-            input_pseudocount=chosen.input_pseudocount, sharpness=chosen.sharpness, workers=workers, collect=collect,
-            entropy=chosen.entropy, momentum=options["momentum"], anemone=options["anemone"],
-        )  # fmt: skip
-    for name in ("momentum", "anemone"):
-        if options[name]:
-            raise OptionError(f"{name} is for method='em'; leave it out with method={method!r}.")
-    check_range("step_size", step_size, 0.0, math.inf, open_low=True)
-    from flatpc.learning.steps.gradient import Gradient
-
-    made = None if chosen.generator is None else Generated(chosen.generator, evaluator, options["seed"])
-    return Gradient(evaluator, method, step_size, chosen.sharpness, options["clip"], chosen.ascent, workers, collect, made)
-
-
-def _regularizers(options: dict[str, Any], judged: bool) -> Regularizers:
-    """All regularisers of a run, those that have an option of their own included."""
-    method, sharpness = options["method"], options["sharpness"]
-    chosen = Regularizers.read(options["regularizer"], method)
-    if sharpness is not None:
-        check_sharpness(sharpness)
-        if chosen.sharpness is not None:
-            raise OptionError("Sharpness is given twice, by sharpness= and by regularizer=; leave one out.")
-        chosen = chosen.add(sharpness)
-    chosen.check(method)
-    if chosen.sharpness is not None:
-        chosen.sharpness.check_method(method)
-        if chosen.sharpness.mu == "adaptive" and not judged:
-            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
-    return _with_counts(chosen, method, options["pseudocount"], options["input_pseudocount"])
-
-
-def _with_counts(chosen: Regularizers, method: str, pseudocount: float, inputs: float | None) -> Regularizers:
-    inputs = pseudocount if inputs is None else inputs
-    if not (pseudocount or inputs):
-        return chosen
-    if method != "em":
-        raise OptionError(f"pseudocount is for method='em'; leave it out with method={method!r}.")
-    if chosen.pseudocount or chosen.input_pseudocount:
-        raise OptionError("Pseudocounts are given twice, by pseudocount= and by Laplace; leave one out.")
-    return replace(chosen, pseudocount=pseudocount, input_pseudocount=inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,16 +23,18 @@ from flatpc.learning.run.distributed import Workers
 from flatpc.learning.run.history import JsonLines, Row, degree_of_overfitting
 from flatpc.learning.run.interrupt import Interrupt
 from flatpc.learning.run.notes import LearningWarning
+from flatpc.learning.run.options import Run
 from flatpc.learning.run.progress import Bar
 from flatpc.learning.run.schedules import Schedule
+from flatpc.learning.run.stopping import Stopping
 from flatpc.learning.steps import model
+from flatpc.learning.steps.rows import TrainingRows
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Callback = Callable[[Row, Callable[[], "Circuit"]], Any]
 FINAL = ("early stopping", "diverged", "callback")
 """Reasons to end that hold when the run is resumed."""
 
@@ -42,15 +44,18 @@ class Learner(Protocol):
 
     evaluator: Evaluator
     step_size: Schedule
-    mu: float
 
-    def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
-        """One step; the mean log-likelihood of the rows before it."""
+    @property
+    def mu(self) -> float:
+        """The μ of the last step."""
+
+    def step(self, evidence: Evidence, rows: Ints, progress: float, weights: Array | None = None) -> float:
+        """One step; the mean log-likelihood of the rows before it. `weights` has one number for each row of the evidence."""
 
     def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """Called after each epoch, before it is recorded; the validation NLL may be NaN."""
 
-    def check(self, evidence: Evidence) -> None:
+    def check(self, evidence: Evidence, weights: Array | None = None) -> None:
         """Raise `Diverged` if the present parameters are no good."""
 
     def state(self) -> model.Parameters:
@@ -71,25 +76,24 @@ class Plan:
     epochs: int
     batch_size: int
     seed: int
-    patience: int | None
-    restore_best: bool
-    time_budget: float
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int
-    log: str | os.PathLike[str] | None
-    callbacks: Sequence[Callback]
-    sharpness_every: int
+    stopping: Stopping
+    run: Run
     progress: bool
+
+    @property
+    def time_budget(self) -> float:
+        """In seconds."""
+        return math.inf if self.stopping.time_budget is None else self.stopping.time_budget
 
 
 class Loop:
     """Runs a learner through a plan; everything that must survive a crash is in `state`."""
 
     def __init__(
-        self, learner: Learner, plan: Plan, evidence: Evidence, valid: Evidence | None, workers: Workers, identity: dict[str, str]
+        self, learner: Learner, plan: Plan, rows: TrainingRows, valid: Evidence | None, workers: Workers, identity: dict[str, str]
     ) -> None:
-        self.learner, self.plan = learner, plan
-        self.evidence, self.valid = evidence, valid
+        self.learner, self.plan, self.rows = learner, plan, rows
+        self.evidence, self.valid = Evidence(learner.evaluator.program, rows.X), valid
         self.workers, self.identity = workers, identity
         self.state = State()
         self._good = self._last = learner.state()
@@ -105,8 +109,8 @@ class Loop:
     def run(self, notes: list[str]) -> None:
         """Learn until the plan, the user, the clock or the validation rows say stop."""
         self.state.notes = notes
-        if self.plan.checkpoint is not None and self._leads:
-            check_target(self.plan.checkpoint)
+        if self.plan.run.checkpoint is not None and self._leads:
+            check_target(self.plan.run.checkpoint)
         self._resume()
         log = self._log()
         with Interrupt() as interrupt, Bar(self.plan.epochs, self.state.epoch, self.plan.progress and self._leads) as bar:
@@ -119,7 +123,7 @@ class Loop:
                 bar(row)
                 if log is not None:
                     self._aside(log, row)
-                answers = [callback(row, self.circuit) for callback in self.plan.callbacks]
+                answers = [callback(row, self.circuit) for callback in self.plan.run.callbacks]
                 if any(answers):
                     self.state.stopped = "callback"
                 self._save()
@@ -135,19 +139,19 @@ class Loop:
         return self.workers.rank == 0
 
     def _resume(self) -> None:
-        if self.plan.checkpoint is None:
+        if self.plan.run.checkpoint is None:
             return
-        found = checkpoint.read(self.plan.checkpoint, self.identity)
+        found = checkpoint.read(self.plan.run.checkpoint, self.identity)
         if found is None:
             return
         if found.epoch > self.plan.epochs:
             raise OptionError(
-                f"epochs={self.plan.epochs}, but the run in {os.fspath(self.plan.checkpoint)} has done {found.epoch} already; "
+                f"epochs={self.plan.epochs}, but the run in {os.fspath(self.plan.run.checkpoint)} has done {found.epoch}; "
                 f"give at least as many, or another file name to start anew."
             )
-        checkpoint.check_arrays(self.plan.checkpoint, found.learner, self.learner.state())
+        checkpoint.check_arrays(self.plan.run.checkpoint, found.learner, self.learner.state())
         if found.best:
-            checkpoint.check_arrays(self.plan.checkpoint, found.best, model.packed(self.learner.evaluator))
+            checkpoint.check_arrays(self.plan.run.checkpoint, found.best, model.packed(self.learner.evaluator))
         self.state = found
         self.learner.restore(found.learner)
         self.learner.evaluator.work = found.work
@@ -157,17 +161,17 @@ class Loop:
             found.stopped = "time budget"
 
     def _log(self) -> JsonLines | None:
-        return JsonLines(self.plan.log, self.state.history) if self.plan.log is not None and self._leads else None
+        return JsonLines(self.plan.run.log, self.state.history) if self.plan.run.log is not None and self._leads else None
 
     def _save(self) -> None:
-        if self.plan.checkpoint is None or not self._leads:
+        if self.plan.run.checkpoint is None or not self._leads:
             return
         last = self.state.epoch >= self.plan.epochs or bool(self.state.stopped)
-        if last or self.state.epoch % self.plan.checkpoint_every == 0:
+        if last or self.state.epoch % self.plan.run.checkpoint_every == 0:
             # Whom the clock or the user stopped may go on another time.
             final = self.state.stopped if self.state.stopped in FINAL else ""
             state = replace(self.state, learner=self._last, stopped=final, work=self.learner.evaluator.work)
-            self._aside(checkpoint.write, self.plan.checkpoint, state, self.identity)
+            self._aside(checkpoint.write, self.plan.run.checkpoint, state, self.identity)
 
     def _aside(self, write: Callable[..., None], *arguments: Any) -> None:
         """Write what is not the result; if that fails, the result is still worth having."""
@@ -193,11 +197,11 @@ class Loop:
     def _epoch(self, interrupt: Interrupt) -> Row | None:
         """One epoch, recorded; None if it was cut short."""
         epoch, n = self.state.epoch, len(self.evidence)
-        total, done = 0.0, 0
+        total, done, weights = 0.0, 0, self.rows.weights
         for rows in self._batches(epoch):
             progress = (epoch + done / n) / self.plan.epochs
             try:
-                total += len(rows) * self.learner.step(self.evidence, rows, progress)
+                total += self.rows.weight_of(rows) * self.learner.step(self.evidence, rows, progress, weights)
             except Diverged as problem:
                 self._give_up(str(problem))
                 return None
@@ -211,7 +215,7 @@ class Loop:
                 if done < n:
                     return None
                 break
-        return self._record(-total / n, progress)
+        return self._record(-total / self.rows.weight, progress)
 
     def _record(self, train_nll: float, progress: float) -> Row:
         state = self.state
@@ -235,7 +239,7 @@ class Loop:
         if valid_nll < state.best_nll:
             state.best_nll, state.best_epoch = valid_nll, state.epoch
             state.best = model.packed(self.learner.evaluator)
-        patience = self.plan.patience
+        patience = self.plan.stopping.patience
         if patience is not None and state.epoch - state.best_epoch >= patience and not state.stopped:
             state.stopped = "early stopping"
         return row
@@ -250,23 +254,23 @@ class Loop:
             note = (
                 f"{impossible} of {len(log_prob)} validation rows have probability 0 (row {first} is the first), so "
                 f"the validation NLL is infinite; they hold values that training never had. "
-                f"Set pseudocount=1.0, or another positive number."
+                f"Smooth, for example with regularizer=fp.learning.Laplace(pseudocount=1.0)."
             )
             self.state.notes.append(note)
             warnings.warn(note, LearningWarning, stacklevel=6)
         return -float(log_prob.mean())
 
     def _sharpness(self) -> float:
-        every = self.plan.sharpness_every
+        every = self.plan.run.sharpness_every
         if not every or (self.state.epoch % every and self.state.epoch != self.plan.epochs):
             return math.nan
         from flatpc import curvature
 
-        return float(np.mean(curvature.trace(model.to_circuit(self.learner.evaluator), self.evidence.X)))
+        return self.rows.mean(curvature.trace(model.to_circuit(self.learner.evaluator), self.evidence.X))
 
     def _check(self) -> None:
         try:
-            self.learner.check(self.evidence)
+            self.learner.check(self.evidence, self.rows.weights)
         except Diverged as problem:
             self._give_up(str(problem))
 
@@ -288,5 +292,5 @@ class Loop:
 
     def result(self) -> Circuit:
         """The best circuit if that was asked for, or if the user cut the run short; else the last one."""
-        wanted = self.plan.restore_best or self.state.stopped == "interrupted"
+        wanted = self.plan.stopping.patience is not None or self.state.stopped == "interrupted"
         return self.best() if wanted else self.circuit()

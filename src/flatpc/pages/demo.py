@@ -78,7 +78,7 @@ def spiral(quick: bool = False) -> Example:
         data,
         circuit,
         fp.Sharpness(mu=0.03),
-        {"method": "adam", "epochs": 10 if quick else 200, "step_size": 0.05},
+        {"method": fp.Adam(0.05), "epochs": 10 if quick else 200},
     )
 
 
@@ -95,7 +95,7 @@ def bars(quick: bool = False) -> Example:
         data,
         circuit,
         fp.Sharpness(mu=0.1, unit="mean-flow", inputs=True),
-        {"method": "em", "epochs": 10 if quick else 100, "step_size": 0.3, "batch_size": None},
+        {"method": fp.EM(0.3), "epochs": 10 if quick else 100, "batch_size": None},
     )
 
 
@@ -112,9 +112,10 @@ def bar_pictures(n: int, seed: int) -> Array:
     return (bits ^ (rng.random(bits.shape) < FLIPPED)).reshape(n, -1).astype(np.float64)
 
 
-def learn(example: Example, sharpness: fp.Sharpness | None, **changes: Any) -> Fit:
+def learn(example: Example, sharpness: fp.Sharpness | None, sharpness_every: int = 5, **changes: Any) -> Fit:
     """One run over the example."""
-    options = example.options | {"valid": example.data.valid, "sharpness_every": 5, "progress": False} | changes
+    run = fp.learning.Run(sharpness_every=sharpness_every)
+    options = {"valid": example.data.valid, "run": run, "progress": False, **example.options, **changes}
     return fp.fit(example.circuit, example.data.train, sharpness=sharpness, **options)
 
 

@@ -31,7 +31,9 @@ from flatpc.errors import OptionError
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.learning import (
     ASAM,
+    EM,
     SAM,
+    Adam,
     Dropout,
     Entropy,
     Fit,
@@ -165,16 +167,17 @@ def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> F
     steps = -(-len(task.splits[0].train) // size)
     epochs = max(1, min(options.rounds * options.epochs, options.most_steps // steps))
     return fit(
-        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, method="adam", epochs=epochs, batch_size=size,
-        step_size=0.05, regularizer=regularizer, seed=task.seed, n_threads=1, progress=False,
+        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, method=Adam(0.05), epochs=epochs,
+        batch_size=size, regularizer=regularizer, seed=task.seed, n_threads=1, dtype="float64", progress=False,
     )  # fmt: skip
 
 
 def _pruned(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
     return fit(
         start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, epochs=options.rounds * options.epochs,
-        batch_size=batch_size(len(task.splits[0].train), 0), step_size=linear(*STEP_SIZES[0]),
-        regularizer=[regularizer, Laplace(INPUT_PSEUDOCOUNT, on="inputs")], seed=task.seed, n_threads=1, progress=False,
+        batch_size=batch_size(len(task.splits[0].train), 0), method=EM(linear(*STEP_SIZES[0])),
+        regularizer=[regularizer, Laplace(INPUT_PSEUDOCOUNT, on="inputs")], seed=task.seed, n_threads=1, dtype="float64",
+        progress=False,
     )  # fmt: skip
 
 

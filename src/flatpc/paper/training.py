@@ -57,10 +57,11 @@ def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
         )
         return _nlls(chosen.circuit, data)
     result = learning.fit(
-        einsum_start(data.train.shape[1], settings, cell.trial), data.train, valid=data.valid, method="adam",
-        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, clip=settings.clip,
-        sharpness=_sharpness(cell.method, space=settings.space, rule=settings.rule), early_stopping=settings.patience,
-        seed=cell.trial, progress=False, n_threads=1,
+        einsum_start(data.train.shape[1], settings, cell.trial), data.train, valid=data.valid,
+        method=learning.Adam(settings.step_size, settings.clip),
+        epochs=settings.epochs, batch_size=settings.batch_size,
+        sharpness=_sharpness(cell.method, space=settings.space, rule=settings.rule), stopping=settings.patience,
+        seed=cell.trial, progress=False, n_threads=1, dtype="float64",
     )  # fmt: skip
     return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
 
@@ -77,8 +78,8 @@ def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
     result = learning.fit(
         structures.hclt(rows, n_latents=settings.n_latents, seed=cell.trial), data.train,
         valid=data.valid if plain or laplace is not None else None,  # what is stopped early is judged after every epoch
-        epochs=settings.epochs, batch_size=settings.batch_size, step_size=settings.step_size, pseudocount=laplace or 0.0,
-        input_pseudocount=settings.input_pseudocount if laplace is None else laplace,
+        method=learning.EM(settings.step_size), epochs=settings.epochs, batch_size=settings.batch_size,
+        regularizer=learning.Laplace(settings.input_pseudocount, "inputs") if laplace is None else learning.Laplace(laplace),
         sharpness=None if laplace is not None else _sharpness(cell.method, _share(len(data.train), settings), unit=settings.unit),
         seed=cell.trial,
         progress=False, n_threads=1, dtype="float32",

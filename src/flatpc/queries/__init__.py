@@ -21,6 +21,7 @@ from flatpc.queries.dropout_uncertainty import DropoutUncertainty, dropout_uncer
 from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
 from flatpc.queries.moments import expectation, variance
 from flatpc.queries.mpe import Completion, mpe
+from flatpc.queries.registry import register
 from flatpc.queries.sampling import sample
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "flows",
     "log_prob",
     "mpe",
+    "register",
     "sample",
     "variance",
 ]

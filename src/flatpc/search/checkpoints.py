@@ -30,7 +30,7 @@ class Checkpoints:
     folder: Path
 
     def options(self, circuit: Circuit, rows: Array, valid: Array | None, every: int, **how: Any) -> dict[str, Any]:
-        """Options of `fit` that make it go on with the same fit; `how` are those that make it another one."""
+        """Options of `Run` that make it go on with the same fit; `how` are those that make it another one."""
         identity = fingerprint(circuit, rows, valid, how)
         name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
         return {"checkpoint": self.folder / name, "checkpoint_every": every}

@@ -18,6 +18,7 @@ from flatpc.errors import TooLargeError
 from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
+from flatpc.learning.steps.em import EM
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
@@ -204,7 +205,7 @@ class _Search:
         cheap = REPEATED_TREES * of_tree(*rows.shape) < self.effort
         repeats = 2 if cheap else 1
         found = splits(self.rows, None if valid is None else self.scaling.apply(valid), judge, seed, groups, repeats)
-        self.fixed, self.tried = candidates(regularizer, sharpness)
+        self.fixed, self.tried = candidates(regularizer, sharpness, EM())
         self.free = is_auto(sharpness) and is_auto(regularizer)
         self.pool: list[Candidate] = []
         self.too_large: dict[str, None] = {}

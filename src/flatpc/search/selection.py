@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._options import MOST_THREADS, file_path, flag, several, whole_number, wrong
+from flatpc._options import MOST_THREADS, flag, several, whole_number, wrong
 from flatpc._processes import end_with_parent
 from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness
+from flatpc.learning.run.options import read_run
 from flatpc.learning.run.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def select(
     if not grid:
         raise OptionError("grid is empty; give at least one value of mu.", option="grid")
     base = Sharpness() if sharpness is None else check_sharpness(sharpness)
-    runs = [(mu, dataclasses.replace(base, mu=mu), _options(options, number)) for number, mu in enumerate(grid)]
+    run = read_run(options.pop("run", None))
+    runs = [(mu, dataclasses.replace(base, mu=mu), {**options, "run": run.part(number)}) for number, mu in enumerate(grid)]
     fits: list[Fit] = []
     interrupted = False
     results = _one_by_one(circuit, X, valid, runs) if warm else _in_parallel(circuit, X, valid, runs, n_jobs)
@@ -164,11 +166,6 @@ def _in_parallel(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run], n_jo
     one, parent = joblib.delayed(_fit_alone), os.getpid()
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
     yield from workers(one(circuit, X, valid, made, mine, parent) for _, made, mine in runs)
-
-
-def _options(options: dict[str, Any], number: int) -> dict[str, Any]:
-    own = {name: f"{file_path(name, options[name])}.{number}" for name in ("checkpoint", "log") if options.get(name) is not None}
-    return {**options, **own}
 
 
 def _fit_alone(circuit: Circuit, X: Any, valid: Any, sharpness: Sharpness, options: dict[str, Any], parent: int) -> Fit:

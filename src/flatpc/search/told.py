@@ -14,7 +14,13 @@ from flatpc.engine import clock
 from flatpc.errors import OptionError
 from flatpc.families import Family
 from flatpc.learning.fitting import Fit, fit
+from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness
+from flatpc.learning.run.options import Run
+from flatpc.learning.run.stopping import Stopping
+from flatpc.learning.steps.adam import Adam
+from flatpc.learning.steps.em import EM
+from flatpc.learning.steps.sgd import SGD
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import with_first_floor
@@ -52,13 +58,15 @@ class Told:
     def options(self, n_rows: int) -> dict[str, Any]:
         """Of `fit`. Few rows: all of them at every step of EM, which then climbs with each; else batches and smaller steps."""
         if self.method != "em":
-            given = {} if self.pseudocount is None else {"input_pseudocount": self.pseudocount}
-            return {"batch_size": self.batch_size or 200, "step_size": self.step_size or 0.1, **given}
+            descent = {"adam": Adam, "sgd": SGD}[self.method]
+            if self.pseudocount:
+                raise OptionError(f"A pseudocount is for method='em'; leave it out with method={self.method!r}.")
+            return {"batch_size": self.batch_size or 200, "method": descent(self.step_size or 0.1)}
         full = n_rows <= FULL_BATCH and self.batch_size is None
         return {
             "batch_size": None if full else self.batch_size or FULL_BATCH // 2,
-            "step_size": self.step_size or (1.0 if full else 0.3),
-            "input_pseudocount": 0.3 if self.pseudocount is None else self.pseudocount,
+            "method": EM(self.step_size or (1.0 if full else 0.3)),
+            "regularizer": Laplace(0.3 if self.pseudocount is None else self.pseudocount, on="inputs"),
         }
 
 
@@ -82,15 +90,16 @@ def train_as_told(
     limit = None if time_budget is None else began + time_budget
 
     def train(data: Split, told: Told) -> Fit:
-        callbacks = [lambda row, _: watch(_line(plan, row), min(row["epoch"] / told.epochs, 1.0))] if watch is not None else []
-        judged: dict[str, Any] = {} if not len(data.valid) else {"valid": data.valid, "early_stopping": told.patience or None}
+        callbacks = (lambda row, _: watch(_line(plan, row), min(row["epoch"] / told.epochs, 1.0)),) if watch is not None else ()
+        judged = len(data.valid) > 0
         left = None if limit is None else max(limit - clock.now(), 1e-3)
         circuit = plan.build(data.train, kinds, seed)
         more = {} if checkpoints is None else checkpoints.options(circuit, data.train, data.valid, 1, told=told, seed=seed)
         return fit(
-            circuit, data.train, method=told.method, epochs=told.epochs, seed=seed,
-            sharpness=_sharpness(told.mu, bool(len(data.valid))), missing="marginalize", time_budget=left, callbacks=callbacks,
-            progress=False, **told.options(len(data.train)), **judged, **more,
+            circuit, data.train, valid=data.valid if judged else None, epochs=told.epochs, seed=seed,
+            sharpness=_sharpness(told.mu, judged), missing="marginalize", dtype="float64", progress=False,
+            stopping=Stopping((told.patience or None) if judged else None, left), run=Run(callbacks=callbacks, **more),
+            **told.options(len(data.train)),
         )  # fmt: skip
 
     result = train(split, told)

@@ -25,7 +25,10 @@ from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.regularizers.auto import short
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.run.notes import LearningWarning
+from flatpc.learning.run.options import Callback, Run
 from flatpc.learning.run.schedules import linear
+from flatpc.learning.run.stopping import Stopping
+from flatpc.learning.steps.em import EM
 from flatpc.search import work
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.counted import Counted
@@ -223,12 +226,9 @@ class Task:
 
     def _run(self, candidate: Candidate, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
         watch = self.watch
-        options: dict[str, Any] = {"valid": split.valid, "early_stopping": patience}
-        if watch is not None:
-            options["callbacks"] = [lambda row, _: watch(candidate, row)]
-        if self.deadline < np.inf:
-            options["time_budget"] = max(self.deadline - clock.now(), 1e-3)
-        return run(circuit, split.train, self, planned, **options)
+        left = None if self.deadline == np.inf else max(self.deadline - clock.now(), 1e-3)
+        callbacks = () if watch is None else (lambda row, _: watch(candidate, row),)
+        return run(circuit, split.train, self, planned, valid=split.valid, stopping=Stopping(patience, left), callbacks=callbacks)
 
     def _keep(self, candidate: Candidate, planned: Round, results: Sequence[Fit]) -> None:
         """Take over the parts that got better, if the candidate has on average."""
@@ -256,23 +256,28 @@ class Task:
             raise OutOfTime
 
 
-def run(circuit: Circuit, rows: Array, task: Task, planned: Round, **options: Any) -> Fit:
+def run(
+    circuit: Circuit, rows: Array, task: Task, planned: Round, valid: Array | None = None, stopping: Stopping | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Fit:  # fmt: skip
     """One round of EM from `circuit`, in float32; where flows underflow there and leave no weights, in float64."""
     if planned.floor is not None:
         circuit = with_floor(circuit, planned.floor, task.varies)
     for dtype in ("float32", "float64"):
+        files = Run(callbacks=callbacks)
         if task.checkpoints is not None:
-            how = {"planned": planned, "patience": options.get("early_stopping"), "missing": task.missing, "dtype": dtype}
-            options |= task.checkpoints.options(circuit, rows, options.get("valid"), SAVED_EVERY, **how)
+            patience = None if stopping is None else stopping.patience
+            how = {"planned": planned, "patience": patience, "missing": task.missing, "dtype": dtype}
+            files = replace(files, **task.checkpoints.options(circuit, rows, valid, SAVED_EVERY, **how))
         try:
             with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
                 # A candidate that goes astray is not chosen, and that is all there is to say of it.
                 warnings.simplefilter("ignore", LearningWarning)
                 return fit(
-                    circuit, rows, epochs=planned.epochs, batch_size=min(planned.batch_size, len(rows)),
-                    step_size=linear(planned.first, planned.last),
-                    regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], seed=planned.seed, missing=task.missing,
-                    n_threads=task.n_threads, dtype=dtype, progress=False, **options,
+                    circuit, rows, valid=valid, method=EM(linear(planned.first, planned.last)), epochs=planned.epochs,
+                    batch_size=min(planned.batch_size, len(rows)),
+                    regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], stopping=stopping, run=files,
+                    seed=planned.seed, missing=task.missing, n_threads=task.n_threads, dtype=dtype, progress=False,
                 )  # fmt: skip
         except ParameterError:
             if dtype == "float64":
@@ -307,5 +312,5 @@ def batch_size(n_rows: int, number: int) -> int:
 
 def _inputs(regularizer: Sequence[Any]) -> tuple[Laplace, ...]:
     """A little smoothing of inputs, unless the regulariser brings its own: no value may end with probability 0."""
-    smoothed = any(isinstance(part, Laplace) and part.of_inputs > 0 for part in regularizer)
+    smoothed = any(part.defines("counts") and part.counts()[1] > 0 for part in regularizer)
     return () if smoothed else (Laplace(INPUT_PSEUDOCOUNT, on="inputs"),)

@@ -305,14 +305,14 @@ class Evaluator:
         if len(plans) == 1:
             plan = plans[0]
             self.up(plan)
-            root_flow, weights = (
-                np.empty(int(plan.batch.at[-1, columns.ROWS])),
-                np.empty(0) if row_weights is None else row_weights,
-            )
+            root_flow, log_prob = np.empty((2, int(plan.batch.at[-1, columns.ROWS])))
+            weights = np.empty(0) if row_weights is None else row_weights
             log_likelihood, settled = flow_of_root(
-                plan.batch, self._values, self._scales, self._losses, plan.distinct, weights, np.empty_like(root_flow), root_flow
+                plan.batch, self._values, self._scales, self._losses, plan.distinct, weights, log_prob, root_flow
             )
             if settled:
+                if row_weights is not None:
+                    log_likelihood = float(np.average(log_prob[plan.distinct], weights=row_weights[plan.batch.rows]))
                 gradient = np.zeros(self.program.n_weights if self.program.has_shared_weights else 0, self.dtype)
                 statistics = np.zeros(self.program.n_inputs)
                 self.down(plan, root_flow, FUSED, gradient, statistics, rule)
@@ -321,7 +321,7 @@ class Evaluator:
                 return log_likelihood, statistics
         log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights)
         self._update_weights(gradient, rule, everything=True)
-        return float(np.mean(log_prob)), statistics
+        return float(np.average(log_prob, weights=None if row_weights is None else row_weights[rows])), statistics
 
     def _update_weights(self, gradient: Any, rule: Rule, *, everything: bool) -> None:
         run(

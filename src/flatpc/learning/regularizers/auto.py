@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
 from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.steps.method import Method
 
 if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
     from flatpc.learning.fitting import Fit
+    from flatpc.learning.settings import Settings
 
 SHARPNESS = (Sharpness(mu=0.01), Sharpness(mu=0.1), Sharpness(mu=1.0))
 """Candidates of `sharpness="auto"`; for EM μ is in counts over the whole data."""
@@ -22,13 +25,13 @@ TRIAL_SHARE = 0.2
 """Of the epochs, for which each candidate is tried."""
 
 
-def candidates(regularizer: Any, sharpness: Any, method: str = "em") -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+def candidates(regularizer: Any, sharpness: Any, method: Method) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
     """The regularisers that are given, and those to try along with them, if the choice of one or both is left to us."""
     given: tuple[Any, ...] = ()
     tried: list[Any] = []
     if sharpness is not None and not is_auto(sharpness):
         check_sharpness(sharpness)
-    for option, several in ((sharpness, SHARPNESS), (regularizer, LAPLACE if method == "em" else ())):
+    for option, several in ((sharpness, SHARPNESS), (regularizer, LAPLACE if method.kind == "em" else ())):
         if is_auto(option):
             tried += several
         elif option is not None:
@@ -37,33 +40,30 @@ def candidates(regularizer: Any, sharpness: Any, method: str = "em") -> tuple[tu
     return given, [(*given, part) for part in tried if _go_together((*given, part), method)]
 
 
-def fit_auto(fit: Callable[..., Fit], options: dict[str, Any]) -> Fit:
-    """`fit` with the regulariser that validation likes best, or none; `options` are all arguments of `fit`.
+def fit_auto(
+    learn: Callable[[Circuit, Any, Settings], Fit], circuit: Circuit, X: Any, settings: Settings, regularizer: Any, sharpness: Any
+) -> Fit:
+    """Learn with the regulariser that validation likes best, or none.
 
     Each is tried for a fifth of the epochs, from the same start; the best is then used for all of them. Each trial has a
     checkpoint of its own, numbered from 0.
     """
-    method, valid = options["method"], options["valid"]
-    if valid is None:
+    if settings.valid is None:
         raise OptionError("'auto' chooses a regulariser by validation rows; pass valid=...")
-    given, tried = candidates(options["regularizer"], options["sharpness"], method)
-    own = {**options, "sharpness": None}
-    trial = {**own, "epochs": max(1, round(TRIAL_SHARE * options["epochs"])), "progress": False}
-    trial["log"] = None
-    trial["callbacks"] = ()
+    given, tried = candidates(regularizer, sharpness, settings.method)
+    trial = replace(settings, epochs=max(1, round(TRIAL_SHARE * settings.epochs)), progress=False)
     judged = []
     for number, parts in enumerate((given, *tried)):
-        if options["checkpoint"] is not None:
-            trial["checkpoint"] = f"{options['checkpoint']}.{number}"
-        judged.append((fit(**{**trial, "regularizer": list(parts)}).best_nll, parts))
+        run = replace(settings.run.part(number), log=None, callbacks=())
+        judged.append((learn(circuit, X, replace(trial, regularizers=Regularizers(parts), run=run)).best_nll, parts))
     best_nll, best = min(judged, key=lambda pair: pair[0])
-    result = fit(**{**own, "regularizer": list(best)})
+    result = learn(circuit, X, replace(settings, regularizers=Regularizers(best)))
     name = " + ".join(short(part) for part in best) or "no regulariser"
-    note = f"Chose {name} of {len(judged)} candidates: validation NLL {best_nll:.4f} after {trial['epochs']} epochs."
+    note = f"Chose {name} of {len(judged)} candidates: validation NLL {best_nll:.4f} after {trial.epochs} epochs."
     return replace(result, notes=[*result.notes, note])
 
 
-def _go_together(parts: tuple[Any, ...], method: str) -> bool:
+def _go_together(parts: tuple[Any, ...], method: Method) -> bool:
     try:
         Regularizers.read(list(parts), method)
     except OptionError:
@@ -77,5 +77,7 @@ def short(options: Any) -> str:
     >>> short(Laplace(0.5, on="all"))
     'Laplace(pseudocount=0.5)'
     """
+    if not is_dataclass(options):
+        return repr(options)
     unusual = [(f.name, getattr(options, f.name)) for f in fields(options) if getattr(options, f.name) != f.default]
     return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in unusual)})"

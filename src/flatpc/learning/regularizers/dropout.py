@@ -17,6 +17,12 @@ from numpy.typing import NDArray
 from flatpc._options import number, put, whole_number
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
+from flatpc.errors import OptionError
+from flatpc.learning.regularizers.base import Regularizer
+from flatpc.learning.run.schedules import as_schedule
+from flatpc.learning.steps.collect import weighted_sum
+from flatpc.learning.steps.method import Method
+from flatpc.learning.steps.rows import TrainingRows
 from flatpc.learning.steps.topdown import weight_views
 
 Array = NDArray[np.float64]
@@ -26,7 +32,7 @@ _STREAM = 0xD40
 
 
 @dataclass(frozen=True)
-class Dropout:
+class Dropout(Regularizer):
     """Drop values and edges at random, by the seed of `fit`.
 
     Parameters
@@ -37,6 +43,17 @@ class Dropout:
         The probability that an edge of a sum or mixture is left out.
     rows_per_mask
         Rows that share one draw of edges: 1 as in the paper, or None for all rows of a batch, which is much faster.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.Dropout(inputs=0.2)
+    Dropout(inputs=0.2, sums=0.0, rows_per_mask=None)
     """
 
     inputs: float = 0.1
@@ -50,6 +67,20 @@ class Dropout:
         if self.rows_per_mask is not None:
             put(self, rows_per_mask=whole_number("Dropout: rows_per_mask", self.rows_per_mask, 1))
 
+    def collect(self, evaluator: Evaluator, rows: TrainingRows, seed: int, rank: int) -> Dropped:
+        """Flows with parts left out."""
+        return Dropped(self, evaluator, seed, rank)
+
+    def objection(self, other: Regularizer, method: Method) -> str:
+        """Draws change from one gradient to the next."""
+        return "two gradients are compared, and dropout changes the objective in between" if other.defines("offset") else ""
+
+    def check(self, method: Method, judged: bool) -> None:
+        """A full step of EM forgets all but the batch."""
+        step_size = as_schedule("step_size", method.step_size)
+        if method.kind == "em" and self.sums > 0 and any(step_size(t / 100) >= 1 for t in range(100)):
+            raise OptionError("With step_size=1 EM would delete each edge that Dropout leaves out of a batch; take 0.5 or less.")
+
 
 class Dropped:
     """Adds up flows of rows and circuits with parts left out."""
@@ -59,18 +90,19 @@ class Dropped:
         self.draws = 0
         self._seed = [_STREAM, seed, rank]
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def statistics(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> tuple[float, Any, Array]:
         """Flows where something is left out."""
         e, total = self.evaluator, 0.0
         gradient, inputs = np.zeros(e.program.n_weights, e.dtype), np.zeros(e.program.n_inputs)
         for part, mine, kept in self.draw(evidence, rows):
-            weights = e.weights
-            e.weights = weights if kept is None else weights * kept
+            counted = weights if weights is None or part is evidence else weights[rows]
+            whole = e.weights
+            e.weights = whole if kept is None else whole * kept
             try:
-                log_prob, g, statistics = e.statistics(part, mine)
+                log_prob, g, statistics = e.statistics(part, mine, counted)
             finally:
-                e.weights = weights
-            total += float(log_prob.sum())
+                e.weights = whole
+            total += weighted_sum(log_prob, mine, counted)
             gradient += g if kept is None else g * kept
             inputs += statistics
         return total, gradient, inputs

@@ -26,16 +26,20 @@ from flatpc._options import flag, number, put
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine.numba._kernels import update
 from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.errors import TiedParametersError
+from flatpc.errors import OptionError, TiedParametersError
 from flatpc.learning._kernels.entropy import maximise_units
+from flatpc.learning.regularizers.base import Regularizer
+from flatpc.learning.steps.em import EM
 from flatpc.learning.steps.inputs import Group, update_inputs
+from flatpc.learning.steps.m_step import Batch
+from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.topdown import below, entropies, hand_down, input_views, root_probability, weight_views
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Entropy:
+class Entropy(Regularizer):
     """Reward entropy.
 
     Parameters
@@ -46,6 +50,17 @@ class Entropy:
         Whether the entropies of a unit's children count, too.
     inputs
         Whether Bernoulli and categorical inputs are regularised, too.
+
+    Raises
+    ------
+    OptionError
+        If an option is of the wrong type or out of range.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.Entropy(tau=0.01)
+    Entropy(tau=0.01, children=False, inputs=True)
     """
 
     tau: float = 0.001
@@ -60,6 +75,15 @@ class Entropy:
             inputs=flag("Entropy: inputs", self.inputs),
         )
 
+    def m_step(self, evaluator: Evaluator, groups: Sequence[Group]) -> EntropyStep:
+        """From the root down."""
+        return EntropyStep(self, evaluator, groups)
+
+    def check(self, method: Method, judged: bool) -> None:
+        """Its own update takes the top-down probabilities of units into account already."""
+        if isinstance(method, EM) and method.anemone:
+            raise OptionError("Entropy and EM(anemone=True) both say how far a unit moves; leave one out.")
+
 
 class EntropyStep:
     """The M-step of all parameters."""
@@ -71,6 +95,7 @@ class EntropyStep:
                 "build the circuit without ties, or leave the regulariser out."
             )
         self.entropy, self.evaluator = entropy, evaluator
+        self.mu = 0.0
         self._rest = [group for group in groups if not (entropy.inputs and group.is_table)]
         self._tables = {
             i
@@ -78,16 +103,15 @@ class EntropyStep:
             if entropy.inputs and isinstance(node, Input) and node.family.is_free_table
         }
 
-    def update(
-        self, gradient: NDArray[Any], statistics: Array, n_rows: int, pseudocount: float, input_pseudocount: float, alpha: float
-    ) -> None:
-        """New weights and inputs from flow / weight of all weights and the statistics of all inputs, over `n_rows` rows."""
+    def update(self, gradient: NDArray[Any], statistics: Array, batch: Batch, alpha: float) -> None:
+        """New weights and inputs."""
+        pseudocount, input_pseudocount = batch.pseudocount, batch.input_pseudocount
         circuit, evaluator = self.evaluator.circuit, self.evaluator
         uncertain = entropies(evaluator) if self.entropy.children else [np.zeros(width) for width in circuit.widths]
         weights, gradients = weight_views(evaluator, evaluator.weights), weight_views(evaluator, gradient)
         tables, counts = input_views(evaluator, evaluator.inputs), input_views(evaluator, statistics)
         probability = root_probability(circuit)
-        worth = self.entropy.tau * n_rows
+        worth = self.entropy.tau * batch.weight
         for i in reversed(range(len(circuit.nodes))):
             node = circuit.nodes[i]
             if i in weights:

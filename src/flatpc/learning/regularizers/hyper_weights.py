@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from flatpc._options import put, whole_number
 from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.learning.regularizers.base import Regularizer
+from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.topdown import weight_views
 from flatpc.learning.steps.unconstrained import Unconstrained
 
@@ -28,7 +30,7 @@ Shape = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class HyperWeights:
+class HyperWeights(Regularizer):
     """Generate the sums' weights from low-dimensional embeddings.
 
     Parameters
@@ -37,6 +39,17 @@ class HyperWeights:
         Of the embedding of each block of weights.
     hidden
         Units of the hidden layer.
+
+    Raises
+    ------
+    OptionError
+        If one of them is not a positive whole number.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.HyperWeights(dimension=3)
+    HyperWeights(dimension=3, hidden=20)
     """
 
     dimension: int = 5
@@ -45,6 +58,14 @@ class HyperWeights:
     def __post_init__(self) -> None:
         for name in ("dimension", "hidden"):
             put(self, **{name: whole_number(f"HyperWeights: {name}", getattr(self, name), 1)})
+
+    def unconstrained(self, evaluator: Evaluator, seed: int) -> Generated:
+        """The network's parameters, and those of inputs."""
+        return Generated(self, evaluator, seed)
+
+    def objection(self, other: Regularizer, method: Method) -> str:
+        """A generator starts at random."""
+        return "a generator starts anew, and would forget what is pruned and grown" if other.defines("around") else ""
 
 
 class Generated(Unconstrained):

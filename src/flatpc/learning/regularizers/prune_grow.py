@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flatpc._options import number, put, whole_number
+from flatpc.circuit.rows import read_rows
+from flatpc.engine.contract import get_engine
+from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.run.history import History
+from flatpc.learning.steps.rows import TrainingRows
 from flatpc.structures.edit.compacting import compact
 from flatpc.structures.edit.growing import grow
-from flatpc.structures.edit.pruning import prune, share_of_edges
+from flatpc.structures.edit.pruning import share_of_edges, without_least
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.fitting import Fit
+    from flatpc.learning.settings import Settings
 
 
 @dataclass(frozen=True)
-class PruneGrow:
+class PruneGrow(Regularizer):
     """Between equal parts of the epochs, prune and grow; the last part refines the last structure.
 
     Parameters
@@ -29,6 +34,17 @@ class PruneGrow:
         On the weights of copies.
     rounds
         How often; each doubles the units that are still in use.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.PruneGrow(rounds=2)
+    PruneGrow(fraction=0.75, noise=0.1, rounds=2)
     """
 
     fraction: float = 0.75
@@ -43,23 +59,24 @@ class PruneGrow:
             rounds=whole_number("PruneGrow: rounds", self.rounds, 1),
         )
 
-    def run(self, fit: Callable[..., Fit], circuit: Circuit, X: Any, options: dict[str, Any]) -> Fit:
-        """All parts; `options` are those of `fit`. Each part has a checkpoint and a log of its own, numbered from 0."""
-        epochs, n = whole_number("epochs", options["epochs"], 0), self.rounds + 1
+    def around(self, learn: Callable[[Circuit, Any, Settings], Fit], circuit: Circuit, X: Any, settings: Settings) -> Fit:
+        """All parts. Each has a checkpoint and a log of its own, numbered from 0."""
+        epochs, n = settings.epochs, self.rounds + 1
+        rows = TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
         done: list[Fit] = []
         for part in range(n):
             if done:
-                seed = options["seed"] + part
-                pruned = prune(done[-1].circuit, X, self.fraction, missing=options["missing"])
-                circuit = grow(compact(pruned), self.noise, seed)
-            mine = {**options, "epochs": epochs // n + (part >= n - epochs % n)}
-            mine |= {name: f"{options[name]}.{part}" for name in ("checkpoint", "log") if options[name] is not None}
-            if options["time_budget"] is not None:
-                mine["time_budget"] = max(options["time_budget"] - _seconds(done), 1e-9)
-            done.append(fit(circuit, X, **mine))
+                flows = get_engine().flows(done[-1].circuit, rows.X, weights=rows.weights)
+                pruned = without_least(done[-1].circuit, flows.sums, self.fraction)
+                circuit = grow(compact(pruned), self.noise, settings.seed + part)
+            stopping, limit = settings.stopping, settings.stopping.time_budget
+            if limit is not None:
+                stopping = replace(stopping, time_budget=max(limit - _seconds(done), 1e-9))
+            mine = epochs // n + (part >= n - epochs % n)
+            done.append(learn(circuit, X, replace(settings, epochs=mine, stopping=stopping, run=settings.run.part(part))))
             if done[-1].stopped not in ("epochs", "early stopping"):
                 break
-        return self._joined(done, options["early_stopping"] is not None)
+        return self._joined(done, settings.stopping.patience is not None)
 
     def _joined(self, done: list[Fit], best: bool) -> Fit:
         """The last part, or the best one if the best is wanted, with the history of all."""

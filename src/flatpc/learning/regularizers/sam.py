@@ -12,13 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number, put
+from flatpc.learning.regularizers.base import Regularizer
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SAM:
-    """Sharpness-aware minimisation: descend by the gradient at distance ρ uphill."""
+class SAM(Regularizer):
+    """Sharpness-aware minimisation: descend by the gradient at distance ρ uphill.
+
+    Parameters
+    ----------
+    rho
+        How far uphill.
+
+    Raises
+    ------
+    OptionError
+        If it is not positive.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.SAM(rho=0.1)
+    SAM(rho=0.1)
+    """
 
     rho: float = 0.05
 
@@ -32,8 +50,27 @@ class SAM:
 
 
 @dataclass(frozen=True)
-class ASAM:
-    """Adaptive SAM: distances are measured relative to the parameters' sizes."""
+class ASAM(Regularizer):
+    """Adaptive SAM: distances are measured relative to the parameters' sizes.
+
+    Parameters
+    ----------
+    rho
+        How far uphill.
+    eta
+        Added to the size of every parameter.
+
+    Raises
+    ------
+    OptionError
+        If one of them is not positive.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.ASAM(rho=0.1)
+    ASAM(rho=0.1, eta=0.01)
+    """
 
     rho: float = 0.5
     eta: float = 0.01

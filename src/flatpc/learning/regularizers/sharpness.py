@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flatpc._options import choice, flag, instance, number, put
 from flatpc.errors import OptionError
+from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.run.schedules import Constant, Schedule, as_schedule, check_range
+from flatpc.learning.steps.method import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.learning.steps.inputs import Group
+    from flatpc.learning.steps.m_step import KernelStep
 
 UPDATES = ("quadratic", "cubic")
 MULTIPLIERS = ("renormalize", "exact")
@@ -20,11 +29,8 @@ RULES = ("overfitting", "released")
 
 
 @dataclass(frozen=True)
-class Sharpness:
+class Sharpness(Regularizer):
     """Learn a flatter model: a penalty μ on the trace of the Hessian of the log-likelihood.
-
-    >>> Sharpness(mu=0.5).update
-    'quadratic'
 
     Parameters
     ----------
@@ -55,6 +61,17 @@ class Sharpness:
         epoch. `"released"` is that of its authors' code: norms are medians over five batches, in the sums' logits alone; DoF is
         relative to the validation NLL and counts only after an epoch in which the training NLL fell and the validation NLL rose;
         where both moved the same way, μ is a hundredth.
+
+    Raises
+    ------
+    OptionError
+        If an option is of the wrong type or out of range.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.Sharpness(mu=0.5).update
+    'quadratic'
     """
 
     mu: float | str | Schedule = 0.1
@@ -98,15 +115,33 @@ class Sharpness:
         """Whether μ is in units of the mean flow of a layer."""
         return (isinstance(self.mu, str) and self.mu == "mean-flow") or self.unit == "mean-flow"
 
-    def check_method(self, method: str) -> None:
-        """Raise if μ is of a kind that the method doesn't have."""
-        is_em = method == "em"
+    def m_step(self, evaluator: Evaluator, groups: Sequence[Group]) -> KernelStep:
+        """One of the equations above, in native code."""
+        from flatpc.learning.steps.m_step import KernelStep
+
+        return KernelStep(evaluator, groups, self)
+
+    def penalty(self) -> Sharpness:
+        """The penalty is this one."""
+        return self
+
+    def objection(self, other: Regularizer, method: Method) -> str:
+        """Gradients of the penalty are those of the rows as they are."""
+        if method.kind == "gradient" and other.defines("collect"):
+            return f"with method={method.name!r} the penalty is that of the rows as they are (method='em' takes both)"
+        return ""
+
+    def check(self, method: Method, judged: bool) -> None:
+        """Raise if μ is of a kind that the method doesn't have, or needs validation rows."""
+        is_em = method.kind == "em"
         if (self.mu == "adaptive" and is_em) or (self.mu == "mean-flow" and not is_em):
             assert isinstance(self.mu, str)
             raise OptionError(
-                f"mu={self.mu!r} is for {METHODS[self.mu]}, not for {method}; "
+                f"mu={self.mu!r} is for {METHODS[self.mu]}, not for {method.name}; "
                 f"choose a number or {'mean-flow' if is_em else 'adaptive'!r}."
             )
+        if self.mu == "adaptive" and not judged:
+            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
 
 
 def check_sharpness(value: Any) -> Sharpness:

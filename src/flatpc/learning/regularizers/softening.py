@@ -26,6 +26,10 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import MissingValueError, OptionError
+from flatpc.learning.regularizers.base import Regularizer
+from flatpc.learning.steps.collect import weighted_sum
+from flatpc.learning.steps.method import Method
+from flatpc.learning.steps.rows import TrainingRows
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -41,7 +45,7 @@ SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
-class Softening:
+class Softening(Regularizer):
     """Keep each value of a Bernoulli or categorical variable with probability `beta`.
 
     Parameters
@@ -52,6 +56,21 @@ class Softening:
         What takes the place of a value: `"uniform"`, any other one, or `"marginals"`, one drawn from the column.
     draws
         None for one pass in closed form; otherwise how many softened rows are drawn in place of each row.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> fp.learning.Softening(beta=0.99)
+    Softening(beta=0.99, toward='uniform', draws=None)
+    >>> fp.learning.Softening(beta=0.75).transitions(2, np.array([5.0, 5.0]))
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
     """
 
     beta: float = 0.998
@@ -65,8 +84,31 @@ class Softening:
         if self.draws is not None:
             put(self, draws=whole_number("Softening: draws", self.draws, 1))
 
+    def collect(self, evaluator: Evaluator, rows: TrainingRows, seed: int, rank: int) -> Softened | Drawn:
+        """Flows over softened rows, expected or drawn."""
+        return Softened(self, evaluator, rows) if self.draws is None else Drawn(self, evaluator, rows, seed, rank)
+
+    def objection(self, other: Regularizer, method: Method) -> str:
+        """Draws change from one gradient to the next."""
+        if self.draws is None or not other.defines("offset"):
+            return ""
+        return "two gradients are compared, and draws change the objective in between"
+
     def transitions(self, n: int, counts: Array) -> Array:
-        """`[n, n]`: W(v | x) in row x and column v, for a variable with n values that occur so often."""
+        """What values become.
+
+        Parameters
+        ----------
+        n
+            The number of values of a variable.
+        counts
+            `[n]`: how often each occurs.
+
+        Returns
+        -------
+        array
+            `[n, n]`: W(v | x), the probability that x becomes v, in row x and column v.
+        """
         kept: Array = np.eye(n)
         if n == 1:
             return kept
@@ -77,23 +119,23 @@ class Softening:
 class Softened:
     """Adds up flows over softened rows."""
 
-    def __init__(self, softening: Softening, evaluator: Evaluator, X: Array) -> None:
+    def __init__(self, softening: Softening, evaluator: Evaluator, rows: TrainingRows) -> None:
         self.evaluator = evaluator
         self.draws = 0
         circuit = evaluator.circuit
         self.exact = _is_exact(circuit)
-        if self.exact and np.isnan(X).any():
+        if self.exact and np.isnan(rows.X).any():
             raise MissingValueError("Softening a deterministic circuit needs complete rows; fill in what is missing.")
         self._tables = [
             (i, softening.transitions(len(counts), counts))
             for i in evaluator.program.input_blocks
             if isinstance(node := circuit.nodes[i], Input) and node.family.is_table
-            for counts in [_counts(circuit, i, X)]
+            for counts in [_counts(circuit, i, rows)]
         ]
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def statistics(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> tuple[float, Any, Array]:
         """Expected flows; the log-likelihood of the softened rows, or its bound."""
-        return self._exact(evidence, rows) if self.exact else self._bound(evidence, rows)
+        return self._exact(evidence, rows, weights) if self.exact else self._bound(evidence, rows, weights)
 
     def _views(self, flat: Array) -> list[Array]:
         """`[values, width]` of each softened input."""
@@ -104,21 +146,21 @@ class Softened:
             out.append(block[: len(W), : self.evaluator.circuit.widths[i]])
         return out
 
-    def _bound(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def _bound(self, evidence: Evidence, rows: Ints, row_weights: Array | None) -> tuple[float, Any, Array]:
         e = self.evaluator
         inputs, soft = e.inputs, e.inputs.copy()
         for view, (_, W) in zip(self._views(soft), self._tables, strict=True):
             view[:] = np.exp(W @ np.log(np.maximum(view, SMALLEST)))
         e.inputs = soft
         try:
-            log_prob, gradient, statistics = e.statistics(evidence, rows)
+            log_prob, gradient, statistics = e.statistics(evidence, rows, row_weights)
         finally:
             e.inputs = inputs
         for view, (_, W) in zip(self._views(statistics), self._tables, strict=True):
             view[:] = W.T @ view
-        return float(log_prob.sum()), gradient, statistics
+        return weighted_sum(log_prob, rows, row_weights), gradient, statistics
 
-    def _exact(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def _exact(self, evidence: Evidence, rows: Ints, row_weights: Array | None) -> tuple[float, Any, Array]:
         e = self.evaluator
         weights, inputs = e.weights, e.inputs
         soft = inputs.copy()
@@ -127,7 +169,7 @@ class Softened:
             view[:] = W @ support
         e.weights, e.inputs = (weights > 0).astype(weights.dtype), soft
         try:
-            _, flow, statistics = e.statistics(evidence, rows)
+            _, flow, statistics = e.statistics(evidence, rows, row_weights)
         finally:
             e.weights, e.inputs = weights, inputs
         flow = flow * (weights > 0)
@@ -144,24 +186,26 @@ class Softened:
 class Drawn:
     """Adds up flows over rows drawn from the softened ones."""
 
-    def __init__(self, softening: Softening, evaluator: Evaluator, X: Array, seed: int, rank: int = 0) -> None:
+    def __init__(self, softening: Softening, evaluator: Evaluator, rows: TrainingRows, seed: int, rank: int = 0) -> None:
         self.evaluator, self.softening = evaluator, softening
         self.draws = 0
         self._seed = [_STREAM, seed, rank]
         self._cumulative: dict[int, Array] = {}
         for v, family in enumerate(evaluator.circuit.families):
             if family.is_table:
-                n, column = family.n_categories or 0, X[:, v]
-                counts = np.bincount(column[~np.isnan(column)].astype(np.int64), minlength=n).astype(np.float64)
+                n = family.n_categories or 0
+                counts = _counts_of_column(rows, v, n)
                 self._cumulative[v] = np.cumsum(softening.transitions(n, counts), axis=1)[:, :-1]
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def statistics(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> tuple[float, Any, Array]:
         """Flows of as many draws per row as were asked for, divided by their number."""
         n = self.softening.draws
         assert n is not None
         drawn = self.draw(np.tile(evidence.X[rows], (n, 1)))
-        log_prob, gradient, statistics = self.evaluator.statistics(Evidence(evidence.program, drawn), np.arange(len(drawn)))
-        return float(log_prob.sum()) / n, gradient / n, statistics / n
+        counted = None if weights is None else np.tile(weights[rows], n)
+        every = np.arange(len(drawn))
+        log_prob, gradient, statistics = self.evaluator.statistics(Evidence(evidence.program, drawn), every, counted)
+        return weighted_sum(log_prob, every, counted) / n, gradient / n, statistics / n
 
     def draw(self, X: Array) -> Array:
         """The rows with values exchanged, in place; missing ones stay missing."""
@@ -187,7 +231,7 @@ def _is_exact(circuit: Circuit) -> bool:
     return True
 
 
-def _counts(circuit: Circuit, owner: int, X: Array) -> Array:
+def _counts(circuit: Circuit, owner: int, rows: TrainingRows) -> Array:
     """How often each value occurs in the columns of the inputs that share the owner's parameters."""
     node = circuit.nodes[owner]
     assert isinstance(node, Input)
@@ -196,6 +240,12 @@ def _counts(circuit: Circuit, owner: int, X: Array) -> Array:
     out = np.zeros(n)
     for i, other in enumerate(circuit.nodes):
         if isinstance(other, Input) and circuit.owners[i] == owner:
-            column = X[:, other.variable]
-            out += np.bincount(column[~np.isnan(column)].astype(np.int64), minlength=n)
+            out += _counts_of_column(rows, other.variable, n)
     return out
+
+
+def _counts_of_column(rows: TrainingRows, variable: int, n: int) -> Array:
+    column = rows.X[:, variable]
+    seen = ~np.isnan(column)
+    weights = None if rows.weights is None else rows.weights[seen]
+    return np.bincount(column[seen].astype(np.int64), weights, minlength=n).astype(np.float64)

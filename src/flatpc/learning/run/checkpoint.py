@@ -28,7 +28,7 @@ from flatpc.learning.run.history import History, row_from_json, to_json
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-VERSION = 3
+VERSION = 4
 SAMPLES = 1000
 ROW = {"epoch", "train_nll", "valid_nll", "overfitting", "sharpness", "mu", "step_size", "seconds"}
 """Keys of a row of the history."""

@@ -1,7 +1,8 @@
 """Several processes, each with a share of every batch, that add up what they found (`torch.distributed`).
 
-Start them with `torchrun --nproc-per-node=2 script.py`, where the script calls `fp.fit(..., distributed=True)` with the same
-circuit, rows and options in each process. All processes end with the same model.
+Start them with `torchrun --nproc-per-node=2 script.py`, where the script calls
+`fp.fit(..., run=fp.learning.Run(distributed=True))` with the same circuit, rows and options in each process. All
+processes end with the same model.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from flatpc._extras import need
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
-    from flatpc.learning.steps.em import Statistics
+    from flatpc.learning.steps.em_learner import Statistics
 
 Ints = NDArray[np.int64]
 
@@ -45,9 +46,9 @@ class Workers:
         """The statistics of all processes together."""
         if self.n == 1:
             return statistics
-        numbers = np.array([statistics.log_likelihood, statistics.n_rows], np.float64)
+        numbers = np.array([statistics.log_likelihood, statistics.weight], np.float64)
         self.add(numbers, statistics.gradient, statistics.inputs)
-        return replace(statistics, log_likelihood=float(numbers[0]), n_rows=int(numbers[1]))
+        return replace(statistics, log_likelihood=float(numbers[0]), weight=float(numbers[1]))
 
 
 class _Connected(Workers):

@@ -29,6 +29,13 @@ class History(list[Row]):
     - `sharpness`: exact trace of the Hessian per training row after the epoch; NaN where it was not asked for.
     - `mu`, `step_size`: of the last step.
     - `seconds`: since the beginning, earlier parts of a resumed run included.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> history = fp.learning.History([{"epoch": 1, "train_nll": 2.5}, {"epoch": 2, "train_nll": 2.25}])
+    >>> history.column("train_nll")
+    array([2.5 , 2.25])
     """
 
     def __getitem__(self, key: Any) -> Any:
@@ -37,16 +44,52 @@ class History(list[Row]):
         return super().__getitem__(key)
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """`[epochs]`."""
+        """One number per epoch.
+
+        Parameters
+        ----------
+        name
+            Which: a key of the rows.
+
+        Returns
+        -------
+        array
+            `[epochs]`.
+
+        Raises
+        ------
+        OptionError
+            If rows have no such key.
+        """
         if self:
             choice("name", name, tuple(self[0]))
         return np.array([row[name] for row in self], np.float64)
 
 
 def degree_of_overfitting(train_nll: float, valid_nll: float) -> float:
-    """100 · |valid - train| / |train|; NaN if one of them is not finite.
+    """100 · |valid - train| / |train|, in percent.
 
-    >>> degree_of_overfitting(2.0, 2.5)
+    Parameters
+    ----------
+    train_nll
+        Mean negative log-likelihood of training rows.
+    valid_nll
+        That of validation or test rows.
+
+    Returns
+    -------
+    float
+        NaN if one of them is not finite, or the first is 0.
+
+    Raises
+    ------
+    OptionError
+        If one of them is no number.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.degree_of_overfitting(2.0, 2.5)
     25.0
     """
     train_nll, valid_nll = _nll("train_nll", train_nll), _nll("valid_nll", valid_nll)

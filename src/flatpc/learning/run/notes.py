@@ -29,7 +29,7 @@ def notes_on(circuit: Circuit, X: Array, batch_size: int | None) -> list[str]:
         which = ", ".join(str(v) for v in constant[:5]) + (", ..." if len(constant) > 5 else "")
         notes.append(
             f"{len(constant)} of {X.shape[1]} columns never change ({which}); "
-            f"unless pseudocount is positive, EM gives any other value there probability 0."
+            f"without a Laplace regulariser EM gives any other value there probability 0."
         )
     latents = max((node.width for node in circuit.nodes if isinstance(node, Sum)), default=1)
     if len(X) < latents:

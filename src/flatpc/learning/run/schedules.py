@@ -1,10 +1,4 @@
-"""Numbers that change while learning: a schedule maps progress, 0 at the first step and 1 after the last, to a number.
-
->>> linear(0.1, 0.0)(0.5)
-0.05
->>> stages({0.0: 0.1, 0.5: 0.01})(0.5)
-0.01
-"""
+"""Numbers that change while learning: a schedule maps progress, 0 at the first step and 1 after the last, to a number."""
 
 from __future__ import annotations
 
@@ -60,17 +54,87 @@ class Stages:
 
 
 def linear(start: float, end: float) -> Schedule:
-    """From `start` to `end` in a straight line."""
+    """From one number to another in a straight line.
+
+    Parameters
+    ----------
+    start
+        At the first step.
+    end
+        After the last one.
+
+    Returns
+    -------
+    Schedule
+        A function from progress, 0 to 1, to a number.
+
+    Raises
+    ------
+    OptionError
+        If one of them is no finite number.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.linear(0.1, 0.0)(0.5)
+    0.05
+    """
     return Linear(number("start", start), number("end", end))
 
 
 def cosine(start: float, end: float = 0.0) -> Schedule:
-    """From `start` to `end` along half a cosine."""
+    """From one number to another along half a cosine: slow, fast, slow.
+
+    Parameters
+    ----------
+    start
+        At the first step.
+    end
+        After the last one.
+
+    Returns
+    -------
+    Schedule
+        A function from progress, 0 to 1, to a number.
+
+    Raises
+    ------
+    OptionError
+        If one of them is no finite number.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.cosine(1.0)(0.5)
+    0.5
+    """
     return Cosine(number("start", start), number("end", end))
 
 
 def stages(values: Mapping[float, float]) -> Schedule:
-    """`{0.0: 0.1, 0.5: 0.01}`: 0.1 in the first half, then 0.01."""
+    """Numbers that hold from a progress on, until the next.
+
+    Parameters
+    ----------
+    values
+        From progress, 0 to less than 1, to numbers; the first one at 0.
+
+    Returns
+    -------
+    Schedule
+        A function from progress, 0 to 1, to a number.
+
+    Raises
+    ------
+    OptionError
+        If it is no such dict.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> fp.learning.stages({0.0: 0.1, 0.5: 0.01})(0.5)          # 0.1 in the first half, then 0.01
+    0.01
+    """
     instance("values", values, Mapping, "a dict from progress, 0 to less than 1, to numbers")
     ordered = tuple(sorted((number("values", start), number("values", value)) for start, value in values.items()))
     if not ordered or ordered[0][0] != 0 or ordered[-1][0] >= 1:

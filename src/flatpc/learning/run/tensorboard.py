@@ -12,7 +12,23 @@ from flatpc.learning.run.history import Row
 
 
 class TensorBoard:
-    """`fp.fit(..., callbacks=[fp.learning.TensorBoard("runs/one")])`."""
+    """A callback that writes the history of a fit for TensorBoard.
+
+    Parameters
+    ----------
+    folder
+        Where to write.
+
+    Raises
+    ------
+    MissingPackageError
+        If tensorboard or torch is not installed.
+
+    Examples
+    --------
+    >>> import flatpc as fp
+    >>> run = fp.learning.Run(callbacks=[fp.learning.TensorBoard("runs/one")])  # doctest: +SKIP
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         folder = file_path("folder", folder)
@@ -20,7 +36,8 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingPackageError(
-                "TensorBoard(...) needs the packages tensorboard and torch; install them, or pass log='run.jsonl'."
+                "TensorBoard(...) needs the packages tensorboard and torch; install them, or pass "
+                "run=fp.learning.Run(log='run.jsonl')."
             ) from None
         self._writer: Any = SummaryWriter(str(folder))
 

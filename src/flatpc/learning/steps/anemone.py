@@ -21,6 +21,7 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.families import packing
 from flatpc.learning.steps.inputs import Group
+from flatpc.learning.steps.m_step import Batch
 from flatpc.learning.steps.topdown import input_views, top_down, weight_views
 
 Array = NDArray[np.float64]
@@ -31,7 +32,7 @@ class UnitSteps:
 
     def __init__(
         self, evaluator: Evaluator, groups: Sequence[Group], gradient: NDArray[Any], statistics: Array,
-        n_rows: int, pseudocount: float, input_pseudocount: float, alpha: float,
+        batch: Batch, alpha: float,
     ) -> None:  # fmt: skip
         """Take the present parameters for the old ones."""
         self.evaluator, self.groups = evaluator, groups
@@ -43,7 +44,7 @@ class UnitSteps:
             expected[owner] = expected.get(owner, 0.0) + probability
         flows = weight_views(evaluator, np.multiply(gradient, evaluator.weights, dtype=np.float64))
         self._steps = {
-            i: _steps((view.sum(axis=1) + pseudocount) / n_rows, expected[i], alpha) for i, view in flows.items()
+            i: _steps((view.sum(axis=1) + batch.pseudocount) / batch.weight, expected[i], alpha) for i, view in flows.items()
         }  # fmt: skip
         per_input = np.zeros(evaluator.program.n_inputs)
         steps, counts = input_views(evaluator, per_input), input_views(evaluator, statistics)
@@ -54,8 +55,8 @@ class UnitSteps:
                 continue
             count = node.family.count(packing.unpack_statistics(node.family, counts[i]))
             if node.family.is_free_table:
-                count = count + input_pseudocount
-            steps[i][:] = _steps(count / n_rows, expected[i], alpha)
+                count = count + batch.input_pseudocount
+            steps[i][:] = _steps(count / batch.weight, expected[i], alpha)
         self._per_input = per_input
 
     def average(self) -> None:

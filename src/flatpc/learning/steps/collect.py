@@ -20,8 +20,11 @@ class Collect(Protocol):
     draws: int
     """How often it has drawn at random; with the seed, all that later draws depend on."""
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
-        """Log-likelihood, gradients of all weights and statistics of all inputs, summed over the rows, flat."""
+    def statistics(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> tuple[float, Any, Array]:
+        """Log-likelihood, gradients of all weights and statistics of all inputs, summed over the rows, flat.
+
+        `weights` has one number for each row of the evidence: how often it counts.
+        """
 
 
 class Plain:
@@ -31,7 +34,12 @@ class Plain:
         self.evaluator = evaluator
         self.draws = 0
 
-    def statistics(self, evidence: Evidence, rows: Ints) -> tuple[float, Any, Array]:
+    def statistics(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> tuple[float, Any, Array]:
         """Flows of the rows as they are."""
-        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows)
-        return float(log_prob.sum()), gradient, inputs
+        log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows, weights)
+        return weighted_sum(log_prob, rows, weights), gradient, inputs
+
+
+def weighted_sum(of_rows: Array, rows: Ints, weights: Array | None) -> float:
+    """The sum over some rows of one number each, each as often as it counts."""
+    return float(of_rows.sum() if weights is None else of_rows @ weights[rows])

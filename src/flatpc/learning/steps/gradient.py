@@ -16,13 +16,12 @@ from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import DataError
 from flatpc.learning.loop import Diverged
 from flatpc.learning.regularizers import adaptive
-from flatpc.learning.regularizers.sam import ASAM, SAM
-from flatpc.learning.regularizers.sharpness import Sharpness
+from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.distributed import Workers
-from flatpc.learning.run.schedules import Schedule
+from flatpc.learning.run.schedules import as_schedule
 from flatpc.learning.steps import model
 from flatpc.learning.steps.collect import Collect, Plain
-from flatpc.learning.steps.optimizers import OPTIMIZERS, Optimizer
+from flatpc.learning.steps.descent import Descent
 from flatpc.learning.steps.penalty import Gradients, Penalised
 from flatpc.learning.steps.unconstrained import Unconstrained
 
@@ -34,32 +33,33 @@ LOST = 100.0
 
 
 class Gradient:
-    """Learns with Adam or SGD (momentum 0.9)."""
+    """Learns by following a gradient: with Adam, or with SGD."""
 
     def __init__(
         self,
         evaluator: Evaluator,
-        method: str,
-        step_size: Schedule,
-        sharpness: Sharpness | None = None,
-        clip: float | None = None,
-        ascent: SAM | ASAM | None = None,
+        method: Descent,
+        regularizers: Regularizers | None = None,
         workers: Workers | None = None,
         collect: Collect | None = None,
-        unconstrained: Unconstrained | None = None,
+        seed: int = 0,
     ) -> None:
-        self.evaluator = evaluator
-        self.step_size, self.sharpness, self.clip, self.ascent = step_size, sharpness, clip, ascent
+        self.regularizers = regularizers or Regularizers()
+        self.evaluator, self.method = evaluator, method
+        self.step_size = as_schedule("step_size", method.step_size)
+        self.sharpness = sharpness = self.regularizers.penalty
+        self.ascent = self.regularizers.that_defines("offset")
         self.workers = workers or Workers()
         self.collect = collect or Plain(evaluator)
-        self.unconstrained = unconstrained or Unconstrained(evaluator)
+        self.unconstrained = self.regularizers.unconstrained(evaluator, seed) or Unconstrained(evaluator)
         self.z = self.unconstrained.read()
         self.unconstrained.write(self.z)
-        self._optimizer: Optimizer = OPTIMIZERS[method]()
+        self._memory: dict[str, Array] = {}
+        """What the method remembers from step to step."""
         self._penalised = Penalised(evaluator, sharpness.space) if sharpness else None
         self.mu = math.nan if sharpness and sharpness.mu == "adaptive" else 0.0
         self._adaptive = adaptive.rule_of(sharpness, self.unconstrained) if self._is_adaptive else None
-        self._evidence: Evidence | None = None
+        self._seen: tuple[Evidence, Array | None] | None = None
         self._limit = math.nan
 
     @property
@@ -68,61 +68,66 @@ class Gradient:
 
     # ---- objective ------------------------------------------------------------------------------------------------
 
-    def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> tuple[Array, Array, Array]:
+    def gradients(
+        self, evidence: Evidence, rows: Ints, row_weights: Array | None = None, *, value: bool = False
+    ) -> tuple[Array, Array, Array]:
         """Mean log-likelihood and mean penalty (if `value`), and the gradients in z of minus the one and of the other."""
-        found = self._collect(evidence, rows, value)
+        found, weight = self._collect(evidence, rows, row_weights, value), _weight(rows, row_weights)
         likelihood, penalty = np.zeros((2, self.unconstrained.size))
-        self.unconstrained.add_gradient(likelihood, -1.0 / len(rows), found.weights, found.inputs)
+        self.unconstrained.add_gradient(likelihood, -1.0 / weight, found.weights, found.inputs)
         if self._penalised is not None:
-            self.unconstrained.add_gradient(penalty, 1.0 / len(rows), found.penalty_weights, found.penalty_inputs)
-        return found.numbers / len(rows), likelihood, penalty
+            self.unconstrained.add_gradient(penalty, 1.0 / weight, found.penalty_weights, found.penalty_inputs)
+        return found.numbers / weight, likelihood, penalty
 
-    def _collect(self, evidence: Evidence, rows: Ints, value: bool = False) -> Gradients:
+    def _collect(self, evidence: Evidence, rows: Ints, row_weights: Array | None, value: bool = False) -> Gradients:
         mine = self.workers.share_of(rows)
         if self._penalised is not None:
-            found = self._penalised.gradients(evidence, mine, value=value)
+            found = self._penalised.gradients(evidence, mine, row_weights, value=value)
         else:
-            log_likelihood, weights, inputs = self.collect.statistics(evidence, mine)
+            log_likelihood, weights, inputs = self.collect.statistics(evidence, mine, row_weights)
             found = Gradients(np.array([log_likelihood, 0.0]), weights, inputs, weights[:0], inputs[:0])
         self.workers.add(*found.arrays)
         return found
 
-    def _objective(self, evidence: Evidence, rows: Ints, progress: float) -> tuple[float, Array]:
+    def _objective(self, evidence: Evidence, rows: Ints, progress: float, row_weights: Array | None) -> tuple[float, Array]:
         """Mean log-likelihood, and the gradient of what is minimised."""
         if self._adaptive is not None:
-            numbers, likelihood, penalty = self.gradients(evidence, rows)
+            numbers, likelihood, penalty = self.gradients(evidence, rows, row_weights)
             self._adaptive.see(rows, likelihood, penalty)
-            self._evidence = evidence
+            self._seen = evidence, row_weights
             if math.isnan(self.mu):
                 self.mu = self._adaptive.first(likelihood, penalty)
-            return float(numbers[0]), likelihood + self.mu * penalty
-        found = self._collect(evidence, rows)
+            gradient = likelihood + self.mu * penalty
+            self.regularizers.add_gradients(self.z, gradient)
+            return float(numbers[0]), gradient
+        found, weight = self._collect(evidence, rows, row_weights), _weight(rows, row_weights)
         if self.sharpness is not None:
             # The chain rule is linear, so once is enough for both.
             self.mu = self.sharpness.schedule(progress)
             found.weights -= self.mu * found.penalty_weights
             found.inputs -= self.mu * found.penalty_inputs
         gradient = np.zeros(self.unconstrained.size)
-        self.unconstrained.add_gradient(gradient, -1.0 / len(rows), found.weights, found.inputs)
-        return float(found.numbers[0]) / len(rows), gradient
+        self.unconstrained.add_gradient(gradient, -1.0 / weight, found.weights, found.inputs)
+        self.regularizers.add_gradients(self.z, gradient)
+        return float(found.numbers[0]) / weight, gradient
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    def step(self, evidence: Evidence, rows: Ints, progress: float) -> float:
-        """One step; the mean log-likelihood of the rows before it."""
-        log_likelihood, gradient = self._objective(evidence, rows, progress)
+    def step(self, evidence: Evidence, rows: Ints, progress: float, weights: Array | None = None) -> float:
+        """One step; the mean log-likelihood of the rows before it. `weights` has one number for each row of the evidence."""
+        log_likelihood, gradient = self._objective(evidence, rows, progress, weights)
         self._check(log_likelihood, gradient)
         if self.ascent is not None:
             here = self.z.copy()
             self._move_to(here + self.ascent.offset(here, gradient))
-            _, gradient = self._objective(evidence, rows, progress)
+            _, gradient = self._objective(evidence, rows, progress, weights)
             self._move_to(here)
         norm = float(np.linalg.norm(gradient))
         if not math.isfinite(norm):
             self._check(math.nan, gradient)
-        if self.clip is not None and norm > self.clip:
-            gradient *= self.clip / norm
-        self._optimizer.step(self.z, gradient, self.step_size(progress))
+        if self.method.clip is not None and norm > self.method.clip:
+            gradient *= self.method.clip / norm
+        self.method.move(self.z, gradient, self.step_size(progress), self._memory)
         self.unconstrained.write(self.z)
         return log_likelihood
 
@@ -142,19 +147,19 @@ class Gradient:
             lower = "step_size" if self.sharpness is None else "step_size or mu"
             raise Diverged(
                 f"Learning diverged (NLL {-log_likelihood:g}); the parameters of the last good epoch are kept. "
-                f"Lower {lower}, or set clip=1.0."
+                f"Lower {lower}, or set clip=1.0, both options of fp.{type(self.method).__name__}."
             )
 
-    def check(self, evidence: Evidence) -> None:
+    def check(self, evidence: Evidence, weights: Array | None = None) -> None:
         """Raise `Diverged` if the last step led nowhere."""
         if not math.isnan(self._limit):
-            self._check(float(self.evaluator.log_prob(evidence).mean()), self.z)
+            self._check(float(np.average(self.evaluator.log_prob(evidence), weights=weights)), self.z)
 
     def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """Balance penalty and likelihood anew."""
-        if self._adaptive is not None and self._evidence is not None:
-            evidence = self._evidence
-            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda rows: self.gradients(evidence, rows)[1:])
+        if self._adaptive is not None and self._seen is not None:
+            evidence, weights = self._seen
+            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda rows: self.gradients(evidence, rows, weights)[1:])
 
     # ---- state ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +167,7 @@ class Gradient:
         """All that a later run needs to go on from here."""
         before = (math.nan, math.nan) if self._adaptive is None else self._adaptive.before
         out = {"z": self.z.copy(), "numbers": np.array([self.mu, self._limit, self.collect.draws, *before])}
-        return out | {f"optimizer.{name}": value.copy() for name, value in self._optimizer.state.items()}
+        return out | {f"optimizer.{name}": value.copy() for name, value in self._memory.items()}
 
     def restore(self, state: model.Parameters) -> None:
         """Go on from a state."""
@@ -172,4 +177,8 @@ class Gradient:
         if self._adaptive is not None:
             self._adaptive.restart(*(float(x) for x in state["numbers"][3:5]))
         moments = {name.removeprefix("optimizer."): array for name, array in state.items() if name.startswith("optimizer.")}
-        self._optimizer.state = {name: array.copy() for name, array in moments.items()}
+        self._memory = {name: array.copy() for name, array in moments.items()}
+
+
+def _weight(rows: Ints, row_weights: Array | None) -> float:
+    return float(len(rows) if row_weights is None else row_weights[rows].sum())

@@ -33,15 +33,15 @@ class Momentum:
         """The inputs' parameters at the last step, to which their statistics belong: a Gaussian's are taken about its mean."""
         self._steps = 0
 
-    def smooth(self, gradient: NDArray[Any], statistics: Array, n_rows: int) -> tuple[NDArray[Any], Array]:
+    def smooth(self, gradient: NDArray[Any], statistics: Array, weight: float) -> tuple[NDArray[Any], Array]:
         """What takes the place of a batch's flow / weight and statistics of inputs."""
         weights = self.evaluator.weights
         self._steps += 1
         self._restate()
         for average, new in ((self._flows, np.multiply(gradient, weights, dtype=np.float64)), (self._inputs, statistics)):
             average *= self.beta
-            average += (1 - self.beta) / n_rows * new
-        scale = n_rows / (1 - self.beta**self._steps)
+            average += (1 - self.beta) / weight * new
+        scale = weight / (1 - self.beta**self._steps)
         out = np.zeros_like(gradient)
         np.divide(scale * self._flows, weights, out=out, where=weights > 0, casting="same_kind")
         return out, scale * self._inputs

@@ -18,6 +18,7 @@ from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.families import packing
 from flatpc.families.base import Statistics
+from flatpc.learning.steps.collect import weighted_sum
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,11 +50,14 @@ class Penalised:
         self.evaluator, self.program = evaluator, evaluator.program
         self.space = space
 
-    def gradients(self, evidence: Evidence, rows: Ints, *, value: bool = False) -> Gradients:
-        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted."""
+    def gradients(self, evidence: Evidence, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
+        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted.
+
+        `weights` has one number for each row of the evidence: how often it counts.
+        """
         out = Gradients(np.zeros(2), *self._empty(), *self._empty())
         hard, start = [rows[:0]], 0
-        for block in self.passes.blocks(evidence, rows, None, shared=False):
+        for block in self.passes.blocks(evidence, rows, None if weights is None else weights[rows], shared=False):
             mine = rows[start : start + len(block.where)]
             start += len(mine)
             hard.append(mine[block.unsettled[block.where]])
@@ -64,24 +68,26 @@ class Penalised:
                 out.numbers[1] += self.passes.squares(block, self.space).sum(axis=0) @ block.count
             self.passes.add_gradient(block, out.weights, out.inputs)
             self.passes.add_penalty_gradient(block, self.space, out.penalty_weights, out.penalty_inputs)
-        self._add_hard(evidence, rows, np.concatenate(hard), out)
+        self._add_hard(evidence, rows, weights, np.concatenate(hard), out)
         return out
 
     def _empty(self) -> tuple[NDArray[Any], Array]:
         return np.zeros(self.program.n_weights, self.evaluator.dtype), np.zeros(self.program.n_inputs)
 
-    def _add_hard(self, evidence: Evidence, rows: Ints, hard: Ints, out: Gradients) -> None:
+    def _add_hard(self, evidence: Evidence, rows: Ints, row_weights: Array | None, hard: Ints, out: Gradients) -> None:
         """Rows far outside the model, where linear arithmetic ends: flows with care, and the penalty in wider numbers."""
         if len(hard):
-            log_prob, weights, inputs = self.evaluator.statistics(evidence, hard)
-            out.numbers[0] += log_prob.sum()
+            log_prob, weights, inputs = self.evaluator.statistics(evidence, hard, row_weights)
+            out.numbers[0] += weighted_sum(log_prob, hard, row_weights)
             out.weights += weights
             out.inputs += inputs
         if not (np.isfinite(out.penalty_weights.sum()) and np.isfinite(out.penalty_inputs.sum())):
             hard = rows
             out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
         if len(hard):
-            more, vector, statistics = self.passes.wide().penalty(evidence.X[hard], self.space)
+            more, vector, statistics = self.passes.wide().penalty(
+                evidence.X[hard], self.space, None if row_weights is None else row_weights[hard]
+            )
             out.numbers[1] += float(more.to_float())
             out.penalty_weights += self.passes.flat_weights(vector.to_float())
             self._add_statistics(statistics, out.penalty_inputs)

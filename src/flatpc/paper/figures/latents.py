@@ -42,7 +42,7 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     data = gaussian_mixture_splits(piece["seed"], piece["fraction"])
     start = structures.hclt(data.train, n_latents=piece["latents"], family="gaussian", seed=piece["seed"])
     circuit = fit(
-        start, data.train, epochs=piece["epochs"], batch_size=200, step_size=0.1, seed=piece["seed"], progress=False
+        start, data.train, epochs=piece["epochs"], batch_size=200, seed=piece["seed"], dtype="float64", progress=False
     ).circuit
     train, test = (-float(circuit.log_prob(rows).mean()) for rows in (data.train, data.test))
     return {

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flatpc import learning
 from flatpc.datasets import DEBD, load_debd, manifold_splits
 from flatpc.datasets.splits import Splits
-from flatpc.learning import Sharpness, fit
+from flatpc.learning import Sharpness
 from flatpc.paper.protocols import EINSUM, HCLT
 
 if TYPE_CHECKING:
@@ -66,15 +67,19 @@ class Run:
         """Learn it; `watch` is called after every epoch, with a function that returns the circuit."""
         settings = self.settings
         kind: dict[str, Any] = (
-            {"method": "em", "input_pseudocount": settings.input_pseudocount, "dtype": "float32"}
+            {
+                "method": learning.EM(settings.step_size),
+                "regularizer": learning.Laplace(settings.input_pseudocount, on="inputs"),
+                "dtype": "float32",
+            }
             if self.is_binary
-            else {"method": "adam"}
+            else {"method": learning.Adam(settings.step_size), "dtype": "float64"}
         )
         callbacks = [] if watch is None else [lambda row, circuit: watch(row["epoch"], circuit)]
-        return fit(
+        return learning.fit(
             self.start(data.train), data.train, valid=data.valid, epochs=self.epochs or settings.epochs,
-            batch_size=settings.batch_size, step_size=settings.step_size, sharpness=self._sharpness(), seed=self.trial,
-            callbacks=callbacks, progress=False, n_threads=1, **kind,
+            batch_size=settings.batch_size, sharpness=self._sharpness(), seed=self.trial,
+            run=learning.Run(callbacks=callbacks), progress=False, n_threads=1, **kind,
         )  # fmt: skip
 
     def _sharpness(self) -> Sharpness | None:

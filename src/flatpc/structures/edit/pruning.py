@@ -9,6 +9,7 @@ even before the other weights are scaled up to sum to one. So edges go in the or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,11 @@ def prune(circuit: Circuit, X: Any, fraction: float, *, missing: str = "raise") 
         For rows that are not the circuit's.
     """
     fraction = share_of_edges("fraction", fraction)
-    flows = check_circuit(circuit).flows(X, missing=missing).sums
+    return without_least(circuit, check_circuit(circuit).flows(X, missing=missing).sums, fraction)
+
+
+def without_least(circuit: Circuit, flows: Mapping[int, Array], fraction: float) -> Circuit:
+    """`prune` with the flows of every sum's edges at hand."""
     owners = [i for i, node in enumerate(circuit.nodes) if isinstance(node, Sum) and circuit.owners[i] == i]
     exists = {i: _mask(circuit, i) for i in owners}
     order = []
