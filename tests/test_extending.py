@@ -12,7 +12,7 @@ from flatpc.errors import OptionError, ParameterError
 
 FILES = {
     "__init__.py": "",
-    "waiting.py": '''
+    "delay.py": '''
         """A family: times until something happens."""
         from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ FILES = {
 
         @fp.families.register
         @dataclass(frozen=True)
-        class Waiting(fp.Family):
+        class Delay(fp.Family):
             largest: float = 1e6
             names = ("rate",)
             statistic_names = ("count", "sum")
@@ -82,7 +82,7 @@ FILES = {
             def objection(self, other, method):
                 return "one moves the other" if other.defines("offset") else ""
         ''',
-    "tempered.py": '''
+    "cooled.py": '''
         """An EM update: flows to a power."""
         from dataclasses import dataclass
 
@@ -91,7 +91,7 @@ FILES = {
 
         @fp.learning.register_regularizer
         @dataclass(frozen=True)
-        class Tempered(fp.learning.EMUpdate):
+        class Cooled(fp.learning.EMUpdate):
             power: float = 0.5
 
             def solve(self, flows, old, share):
@@ -128,8 +128,8 @@ def package(tmp_path_factory):
 
 
 def test_a_family(package, tmp_path):
-    package("waiting")
-    family = fp.family("waiting")
+    package("delay")
+    family = fp.family("delay")
     X = np.stack([RNG.exponential(0.5, 200), RNG.exponential(3.0, 200)], axis=1)
     start = fp.structures.factorized(X, family=family).randomize(0)
     learnt = fp.fit(start, X, method=fp.EM(step_size=1.0), **OPTIONS).circuit
@@ -168,22 +168,22 @@ def test_a_regulariser(package, tmp_path):
 
 
 def test_an_em_update(package, tmp_path):
-    tempered = package("tempered").Tempered
+    cooled = package("cooled").Cooled
     counts = fp.learning.Laplace(0.4)
     for method in (fp.EM(0.3), fp.EM(0.3, momentum=0.5, anemone=True)):
         options = {**OPTIONS, "batch_size": 30, "method": method}
-        same, plain = (fp.fit(TREE, BITS, regularizer=r, **options).circuit for r in ([tempered(1.0), counts], counts))
+        same, plain = (fp.fit(TREE, BITS, regularizer=r, **options).circuit for r in ([cooled(1.0), counts], counts))
         np.testing.assert_allclose(same.log_prob(BITS), plain.log_prob(BITS), rtol=1e-10)
     step = {**OPTIONS, "epochs": 1, "method": fp.EM(0.3)}
-    found = fp.fit(TREE, BITS, regularizer="tempered", **step).circuit
+    found = fp.fit(TREE, BITS, regularizer="cooled", **step).circuit
     for i, F in TREE.flows(BITS).sums.items():
         new = F**0.5 / (F**0.5).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(found.parameters[i], 0.7 * TREE.parameters[i] + 0.3 * new, rtol=1e-10)
-    with pytest.raises(OptionError, match="Sharpness and Tempered can't be combined: both put an equation"):
-        fp.fit(TREE, BITS, regularizer=tempered(), sharpness=fp.Sharpness(), progress=False)
-    whole = fp.fit(TREE, BITS, regularizer=tempered(), epochs=4, batch_size=30, progress=False).circuit
-    fp.fit(TREE, BITS, regularizer=tempered(), epochs=2, batch_size=30, run=tmp_path / "run", progress=False)
-    resumed = fp.fit(TREE, BITS, regularizer=tempered(), epochs=4, batch_size=30, run=tmp_path / "run", progress=False).circuit
+    with pytest.raises(OptionError, match="Sharpness and Cooled can't be combined: both put an equation"):
+        fp.fit(TREE, BITS, regularizer=cooled(), sharpness=fp.Sharpness(), progress=False)
+    whole = fp.fit(TREE, BITS, regularizer=cooled(), epochs=4, batch_size=30, progress=False).circuit
+    fp.fit(TREE, BITS, regularizer=cooled(), epochs=2, batch_size=30, run=tmp_path / "run", progress=False)
+    resumed = fp.fit(TREE, BITS, regularizer=cooled(), epochs=4, batch_size=30, run=tmp_path / "run", progress=False).circuit
     np.testing.assert_array_equal(resumed.log_prob(BITS), whole.log_prob(BITS))
 
 
