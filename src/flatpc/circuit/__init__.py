@@ -1,1 +1,1 @@
-"""What a circuit is: vector nodes, scopes, parameters, properties, families of inputs, files."""
+"""What a circuit is: vector nodes, scopes, parameters, properties, files."""
