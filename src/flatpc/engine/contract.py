@@ -29,7 +29,7 @@ class Flows:
     """
 
     log_prob: Array
-    """`[N]`."""
+    """`[N]`: log-likelihood of every row."""
     sums: dict[int, Array]
     """Sum and Mixture nodes -> flow of every edge, of the shape of the weights, summed over rows: θ · ∂ Σ log p / ∂θ."""
     inputs: dict[int, Statistics]

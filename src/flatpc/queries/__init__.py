@@ -17,6 +17,7 @@ the answer is a float64 tensor on its device. Evidence of probability zero has l
 distribution *given* such evidence has no answer and raises `DataError` naming the row.
 """
 
+from flatpc.engine.contract import Flows
 from flatpc.queries.dropout_uncertainty import DropoutUncertainty, dropout_uncertainty
 from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
 from flatpc.queries.moments import expectation, variance
@@ -27,6 +28,7 @@ from flatpc.queries.sampling import sample
 __all__ = [
     "Completion",
     "DropoutUncertainty",
+    "Flows",
     "conditional_log_prob",
     "dropout_uncertainty",
     "expectation",
