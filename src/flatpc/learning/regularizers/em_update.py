@@ -51,7 +51,7 @@ class EMUpdate(Regularizer):
         old
             `[units, edges]`: the present weights.
         share
-            Of the batch in the data; flows divided by it are those of all the data.
+            Share of the batch in the data; flows divided by it are those of all the data.
 
         Returns
         -------

@@ -36,9 +36,9 @@ class HyperWeights(Regularizer):
     Parameters
     ----------
     dimension
-        Of the embedding of each block of weights.
+        Number of dimensions of the embedding of each block of weights.
     hidden
-        Units of the hidden layer.
+        Number of units of the hidden layer.
 
     Raises
     ------

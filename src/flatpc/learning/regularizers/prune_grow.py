@@ -29,11 +29,11 @@ class PruneGrow(Regularizer):
     Parameters
     ----------
     fraction
-        Of edges that are pruned.
+        Share of the edges that are pruned.
     noise
-        On the weights of copies.
+        Relative size of the noise on the weights of copies.
     rounds
-        How often; each doubles the units that are still in use.
+        Number of rounds; each doubles the units that are still in use.
 
     Raises
     ------

@@ -45,19 +45,19 @@ class Sharpness(Regularizer):
         EM: `"renormalize"` takes λ = 1 and divides by the sum; `"exact"` finds the λ for which weights sum to one.
     unit
         EM: `"counts"` states μ as it stands in the equations above, F being counts over the training data: a batch's share of the
-        rows takes the same share of μ. `"batch-counts"` takes μ as it is with the flows of every batch, however small;
-        `"mean-flow"` is in the
-        layer's mean flow per edge, which means the same for all sizes of data and of layers, and for both multipliers.
+        rows takes the same share of μ. `"batch-counts"` takes μ as it is with the flows of every batch, however small.
+        `"mean-flow"` is in units of the layer's mean flow per edge, which means the same for all sizes of data and of layers,
+        and for both multipliers.
     inputs
         EM: whether Bernoulli and categorical inputs are regularised too.
     space
         Gradient learning: the penalty is the trace in the space of the `"weights"`, the exact trace in `"logits"`, or the
         sum of squares of the `"logit-gradient"`.
     kappa, scale, max_overfitting
-        Of the adaptive μ = kappa^DoF · scale · ‖∇NLL‖ / ‖∇R‖, with DoF the degree of overfitting in percent, counted up to
+        Options of the adaptive μ = kappa^DoF · scale · ‖∇NLL‖ / ‖∇R‖, with DoF the degree of overfitting in percent, counted up to
         `max_overfitting`.
     rule
-        Of the adaptive μ. `"overfitting"` is the paper's: the formula above, with gradients in all parameters added up over an
+        How the adaptive μ is set. `"overfitting"` is the paper's: the formula above, with gradients in all parameters added up over an
         epoch. `"released"` is that of its authors' code: norms are medians over five batches, in the sums' logits alone; DoF is
         relative to the validation NLL and counts only after an epoch in which the training NLL fell and the validation NLL rose;
         where both moved the same way, μ is a hundredth.

@@ -67,7 +67,7 @@ class History(list[Row]):
 
 
 def degree_of_overfitting(train_nll: float, valid_nll: float) -> float:
-    """100 · |valid - train| / |train|, in percent.
+    """The overfitting in percent, `100 · |valid - train| / |train|`.
 
     Parameters
     ----------
