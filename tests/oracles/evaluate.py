@@ -2,6 +2,7 @@
 
 import itertools
 
+import mpmath
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom, expon, norm, poisson
@@ -14,7 +15,7 @@ def log_values(circuit, X):
     X = np.asarray(X, dtype=np.float64)
     values = []
     for i, node in enumerate(circuit.nodes):
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             if isinstance(node, fp.Input):
                 value = _log_density(node.family, circuit.parameters[i], X[:, node.variable])
             elif isinstance(node, fp.Product) and node.kind == "hadamard":
@@ -25,10 +26,10 @@ def log_values(circuit, X):
                     value = (value[:, :, None] + values[c][:, None, :]).reshape(len(X), -1)
             elif isinstance(node, fp.Sum):
                 below = np.concatenate([values[c] for c in node.children], axis=1)
-                value = np.stack([logsumexp(below, axis=1, b=row) for row in circuit.parameters[i]], axis=1)
+                value = np.stack([logsumexp(below + np.log(row), axis=1) for row in circuit.parameters[i]], axis=1)
             else:
                 below = np.stack([values[c] for c in node.children], axis=2)
-                value = logsumexp(below, axis=2, b=circuit.parameters[i])
+                value = logsumexp(below + np.log(circuit.parameters[i]), axis=2)
         values.append(value)
     return values
 
@@ -41,6 +42,15 @@ def log_prob(circuit, X):
 def assignments(circuit):
     """All joint values of a circuit's variables, which are discrete and finite."""
     return np.array(list(itertools.product(*(range(family.n_categories) for family in circuit.families))), dtype=np.float64)
+
+
+@np.vectorize
+def _log_poisson(k, rate):
+    """With 50 digits where the count is large: what is left of numbers of 1e16 is a few dozen."""
+    if k < 1000:
+        return poisson.logpmf(k, rate)
+    with mpmath.workdps(50):
+        return float(k * mpmath.log(rate) - mpmath.mpf(rate) - mpmath.loggamma(mpmath.mpf(k) + 1))
 
 
 def _log_density(family, parameters, x):
@@ -57,7 +67,7 @@ def _log_density(family, parameters, x):
     elif isinstance(family, fp.Binomial):
         value = binom.logpmf(x, family.n, parameters["p"])
     elif isinstance(family, fp.Poisson):
-        value = poisson.logpmf(x, parameters["rate"])
+        value = _log_poisson(*np.broadcast_arrays(x, parameters["rate"]))
     elif type(family).__name__ == "Exponential":
         value = expon.logpdf(x, scale=1 / parameters["rate"])
     else:

@@ -37,14 +37,14 @@ def _pass_down(circuit, X):
         node = circuit.nodes[i]
         if isinstance(node, fp.Sum):
             below = np.concatenate([values[c] for c in node.children], axis=1)
-            edges[i] = _share(circuit.parameters[i], below[:, None, :], values[i]) * units[i][:, :, None]
+            edges[i] = _share(circuit.parameters[i], below[:, None, :]) * units[i][:, :, None]
             start = 0
             for c in node.children:
                 units[c] += edges[i][:, :, start : start + circuit.widths[c]].sum(axis=1)
                 start += circuit.widths[c]
         elif isinstance(node, fp.Mixture):
             below = np.stack([values[c] for c in node.children], axis=2)
-            edges[i] = _share(circuit.parameters[i], below, values[i]) * units[i][:, :, None]
+            edges[i] = _share(circuit.parameters[i], below) * units[i][:, :, None]
             for j, c in enumerate(node.children):
                 units[c] += edges[i][:, :, j]
         elif isinstance(node, fp.Product) and node.kind == "hadamard":
@@ -57,8 +57,10 @@ def _pass_down(circuit, X):
     return units, edges
 
 
-def _share(weights, below, value):
+def _share(weights, below):
     """Θ · p_c / p_n `[N, K, children]`, and 0 where p_n is 0."""
-    possible = np.isfinite(value)[:, :, None]
-    finite = np.where(possible, value[:, :, None], 0.0)
-    return np.where(possible, weights * np.exp(np.where(weights > 0, below - finite, -np.inf)), 0.0)
+    with np.errstate(divide="ignore"):
+        terms = np.log(weights) + below
+    top = terms.max(axis=2, keepdims=True)
+    terms = np.exp(terms - np.where(np.isneginf(top), 0.0, top))
+    return terms / np.where(np.isneginf(top), 1.0, terms.sum(axis=2, keepdims=True))

@@ -13,7 +13,6 @@ from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.numba.evaluator import Evaluator, Work
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.engine.precision import wide_enough
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.learning.loop import Loop, Plan
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
@@ -210,7 +209,7 @@ def _run(circuit: Circuit, X: Any, settings: Settings) -> Fit:
     n_threads = settings.n_threads
     if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
         n_threads = 1
-    evaluator = Evaluator(circuit, wide_enough(circuit, settings.dtype), n_threads)
+    evaluator = Evaluator(circuit, settings.dtype, n_threads)
     learner = method.learner(evaluator, rows, regularizers, workers, settings.seed)
     plan = Plan(settings.epochs, size, settings.seed, settings.stopping, settings.run, settings.progress)
     options = {**settings.identity(), "sample_weight": rows.weights, "processes": workers.n}

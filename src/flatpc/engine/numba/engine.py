@@ -11,7 +11,6 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.engine.precision import wide_enough
 from flatpc.families import asking
 
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ class NumbaEngine:
     name = "numba"
 
     def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
-        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
+        evaluator = Evaluator(circuit, dtype)
         return evaluator.log_prob(Evidence(evaluator.program, X))
 
     def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
-        evaluator = Evaluator(circuit, wide_enough(circuit, dtype))
+        evaluator = Evaluator(circuit, dtype)
         return evaluator.flows(Evidence(evaluator.program, X), weights)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:

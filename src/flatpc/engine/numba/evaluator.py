@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from flatpc._options import thread_count
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.numba import packing
-from flatpc.engine.numba._kernels import columns, log_domain, passes, work_items
+from flatpc.engine.numba._kernels import columns, log_domain, log_flows, passes, work_items
 from flatpc.engine.numba._kernels.adjoints import ADJOINTS, FLOWS, FUSED
 from flatpc.engine.numba._kernels.collect import flow_of_root, update_weights
 from flatpc.engine.numba._kernels.order import orders
@@ -27,6 +27,7 @@ from flatpc.engine.numba._kernels.update import Rule
 from flatpc.engine.numba.evidence import Evidence, Plan
 from flatpc.engine.numba.general_inputs import general_inputs
 from flatpc.engine.numba.program import compile_circuit
+from flatpc.engine.precision import wide_enough
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -43,8 +44,8 @@ _FEW_ROWS = 256
 _CACHE_BYTES = 1 << 22
 WORTH_A_THREAD = 2e6
 """Multiplications of a pass for which one more thread saves more time than it takes to wake it."""
-_LARGEST_GRADIENT = 2.0**126
-"""Of a weight, in float32."""
+_LARGEST_GRADIENT = {"float32": 2.0**120, "float64": 2.0**1000}
+"""Of a weight."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
@@ -64,8 +65,25 @@ class Work:
         self.multiplications += float(rows_of @ cost)
 
 
+@dataclass
+class Apart:
+    """Flows of edges from rows that the linear domain can't settle, summed over rows: their gradients may be no numbers."""
+
+    flows: Array | None = None
+
+    def room(self, n_weights: int) -> Array:
+        if self.flows is None:
+            self.flows = np.zeros(n_weights)
+        return self.flows
+
+    def add(self, flows: Array) -> None:
+        self.flows = flows if self.flows is None else self.flows + flows
+
+
 class Evaluator:
     """Evaluates one circuit, and changes its parameters when asked to.
+
+    `dtype` is float64 whatever was asked for where float32 has no number for a weight.
 
     `n_threads` defaults to numba's own setting; results don't depend on it. `memory` bounds the work buffers in bytes; the few
     rows for which float32 is not enough have a second set of them.
@@ -75,11 +93,11 @@ class Evaluator:
         self, circuit: Circuit, dtype: Dtype = "float64", n_threads: int | None = None, memory: int = DEFAULT_MEMORY
     ) -> None:
         self.circuit = circuit
-        self.dtype = dtype
+        self.dtype = wide_enough(circuit, dtype)
         self.memory = memory
         self.program = compile_circuit(circuit)
         self.n_threads = thread_count(n_threads) or numba.get_num_threads()
-        self.weights = packing.pack_weights(circuit, self.program, dtype)
+        self.weights = packing.pack_weights(circuit, self.program, self.dtype)
         self.inputs = packing.pack_inputs(circuit, self.program)
         self.general = general_inputs(circuit, self.program)
         """Inputs that their families evaluate."""
@@ -233,31 +251,33 @@ class Evaluator:
         if self.dtype == "float32":
             double = self._in_double()
             return double._log_prob(evidence, double.blocks(evidence, rows))
-        return self._log_domain(evidence.X[rows], adjoints=False)[0][:, -1]
+        return self._log_domain(evidence.X[rows])[0][:, -1]
 
     def _representatives(self, plan: Plan, distinct: NDArray[np.bool_]) -> Ints:
         which = plan.batch.share[1, self.program.root_scope][: len(distinct)][distinct]
         return np.asarray(plan.batch.rows[which])
 
-    def _log_domain(self, X: Array, *, adjoints: bool) -> tuple[Array, Array]:
-        """`[rows, units]`: logarithms of the values, and if wanted of the adjoints, of every step's units."""
+    def _log_domain(self, X: Array, *, flows: bool = False, adjoints: bool = False) -> tuple[Array, Array, Array]:
+        """`[rows, units]`: logarithms of the values; if wanted the flows, and logarithms of the adjoints, of every step's units."""
         values = np.empty((len(X), int(self._unit_ptr[-1])))
         for each in self.general:
             start = self._unit_ptr[each.step]
             values[:, start : start + each.width] = each.logs_of_rows(self.inputs, X[:, each.variable])
-        down = np.empty(values.shape if adjoints else (0, 0))
-        structure = self.program.structure
+        flow, down = (np.empty(values.shape if wanted else (0, 0)) for wanted in (flows, adjoints))
         run(
-            log_domain.evaluate_rows, self.n_threads,
-            structure, self.weights, self.inputs, X, self._unit_ptr, values, down,
+            log_flows.evaluate_rows, self.n_threads,
+            self.program.structure, self.weights, self.inputs, X, self._unit_ptr, values, flow, down,
         )  # fmt: skip
-        return values, down
+        return values, flow, down
 
     def statistics(self, evidence: Evidence, rows: Ints, row_weights: Array | None = None) -> tuple[Array, Any, Array]:
         """Log-likelihoods of the rows; gradients of all weights and statistics of all inputs, flat and summed over rows."""
-        return self._statistics(evidence, self.blocks(evidence, rows), row_weights)
+        return self._statistics(evidence, self.blocks(evidence, rows), row_weights, apart=None)
 
-    def _statistics(self, evidence: Evidence, plans: Iterable[Plan], row_weights: Array | None) -> tuple[Array, Any, Array]:
+    def _statistics(
+        self, evidence: Evidence, plans: Iterable[Plan], row_weights: Array | None, apart: Apart | None
+    ) -> tuple[Array, Any, Array]:
+        """The same; rows that the linear domain can't settle add their flows to `apart`, if given, and not to the gradients."""
         gradient = np.zeros(self.program.n_weights, self.dtype)
         statistics = np.zeros(self.program.n_inputs)
         log_prob = []
@@ -267,33 +287,42 @@ class Evaluator:
             flow = _root_flow(plan, len(distinct), row_weights)
             if unsettled.any():
                 rows = self._representatives(plan, unsettled)
-                distinct[unsettled] = self._add_unsettled(evidence, rows, flow[unsettled], gradient, statistics)
+                distinct[unsettled] = self._add_unsettled(evidence, rows, flow[unsettled], gradient, statistics, apart)
             flow[unsettled | np.isneginf(distinct)] = 0.0
             self.down(plan, flow, FLOWS, gradient, statistics)
             log_prob.append(distinct[plan.distinct])
         return np.concatenate(log_prob) if log_prob else np.empty(0), gradient, statistics
 
-    def _add_unsettled(self, evidence: Evidence, rows: Ints, weights: Array, gradient: Any, statistics: Array) -> Array:
+    def _add_unsettled(
+        self, evidence: Evidence, rows: Ints, weights: Array, gradient: Any, statistics: Array, apart: Apart | None
+    ) -> Array:
         """Add what rows contribute that the linear domain of this precision could not settle; return their log-likelihoods."""
         if self.dtype == "float32":
             row_weights = np.zeros(len(evidence))
             row_weights[rows] = weights
-            log_prob, more, more_statistics = self._in_double().statistics(evidence, rows, row_weights)
-            gradient += np.minimum(more, _LARGEST_GRADIENT, out=more)
+            double = self._in_double()
+            log_prob, more, more_statistics = double._statistics(evidence, double.blocks(evidence, rows), row_weights, apart)
+            if apart is None:
+                gradient += np.minimum(more, _LARGEST_GRADIENT["float32"], out=more)
+            else:
+                apart.add(more * double.weights)
             statistics += more_statistics
             return log_prob
         log_prob = np.empty(len(rows))
+        structure, at = self.program.structure, self._unit_ptr
         for r, x in enumerate(evidence.X[rows]):
-            values, down = self._log_domain(x[None], adjoints=True)
-            log_prob[r] = values[0, -1]
-            if weights[r] > 0 and log_prob[r] > -np.inf:
-                log_domain.add_flows_of_row(
-                    self.program.structure, self.inputs, x, self._unit_ptr, values[0], down[0], weights[r], gradient, statistics
-                )
-                for each in self.general:
-                    units = slice(self._unit_ptr[each.step], self._unit_ptr[each.step] + each.width)
-                    flow = weights[r] * np.exp(values[:, units] + down[:, units])
-                    each.add(self.inputs, x[each.variable : each.variable + 1], flow, statistics)
+            (values,), flow, down = self._log_domain(x[None], flows=True, adjoints=apart is None)
+            log_prob[r] = values[-1]
+            if weights[r] == 0 or np.isneginf(log_prob[r]):
+                continue
+            if apart is None:
+                log_domain.add_gradients_of_row(structure, at, values, down[0], weights[r], gradient)
+            else:
+                log_flows.add_flows_of_row(structure, self.weights, at, values, flow[0], weights[r], apart.room(len(gradient)))
+            log_flows.add_statistics_of_row(structure, self.inputs, x, at, flow[0], weights[r], statistics)
+            for each in self.general:
+                mine = weights[r] * flow[:, at[each.step] : at[each.step] + each.width]
+                each.add(self.inputs, x[each.variable : each.variable + 1], mine, statistics)
         return log_prob
 
     def em_step(self, evidence: Evidence, rows: Ints, rule: Rule, row_weights: Array | None = None) -> tuple[float, Array]:
@@ -319,9 +348,19 @@ class Evaluator:
                 if self.program.has_shared_weights:
                     self._update_weights(gradient, rule, everything=False)
                 return log_likelihood, statistics
-        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights)
+        apart = Apart()
+        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
+        self._add_as_gradients(apart, gradient)
         self._update_weights(gradient, rule, everything=True)
         return float(np.average(log_prob, weights=None if row_weights is None else row_weights[rows])), statistics
+
+    def _add_as_gradients(self, apart: Apart, gradient: Any) -> None:
+        """Flows to gradients, for the M-step. Where weights are too small for that, they grow by 1e-300 of what it makes of them."""
+        if apart.flows is not None:
+            largest, flows = _LARGEST_GRADIENT[self.dtype], apart.flows
+            used = np.flatnonzero(flows)
+            self.weights[used] = np.maximum(self.weights[used], flows[used] / largest)
+            gradient[used] += np.minimum(flows[used] / self.weights[used], largest)
 
     def _update_weights(self, gradient: Any, rule: Rule, *, everything: bool) -> None:
         run(
@@ -331,24 +370,22 @@ class Evaluator:
 
     def flows(self, evidence: Evidence, row_weights: Array | None = None) -> Flows:
         """The contract's flows over all rows."""
-        log_prob, gradient, statistics = self.statistics(evidence, np.arange(len(evidence)), row_weights)
+        apart, plans = Apart(), self.blocks(evidence, np.arange(len(evidence)))
+        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
+        apart.add(gradient.astype(np.float64) * self.weights)
         return Flows(
             log_prob,
-            packing.unpack_weights(self.circuit, self.program, gradient.astype(np.float64) * self.weights),
+            packing.unpack_weights(self.circuit, self.program, apart.flows),
             packing.unpack_statistics(self.circuit, self.program, statistics),
         )
 
     def unit_values(self, X: Array) -> list[Array]:
         """For each node `[N, K]`: logarithms of values."""
-        return self._by_node(self._log_domain(X, adjoints=False)[0])
+        return self._by_node(self._log_domain(X)[0])
 
     def unit_flows(self, X: Array) -> list[Array]:
         """For each node `[N, K]`: flows, row by row."""
-        values, down = self._log_domain(X, adjoints=True)
-        possible = values[:, -1] > -np.inf
-        flows = np.zeros_like(values)
-        flows[possible] = np.exp(values[possible] + down[possible])
-        return self._by_node(flows)
+        return self._by_node(self._log_domain(X, flows=True)[1])
 
     def _by_node(self, units: Array) -> list[Array]:
         starts = self._unit_ptr[self.program.step_of]

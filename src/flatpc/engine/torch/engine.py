@@ -157,7 +157,7 @@ class _Run:
             for g in reversed(range(len(self.layers))):
                 gradient = self.layers[g].flow(state, flows, g, self.stacked[g])
                 if totals is not None:
-                    totals.add(g, X, flows[g], gradient)
+                    totals.add(g, X, flows[g], None if gradient is None else _edges(gradient, self.stacked[g]))
         if self.dtype != torch.float64 and unsure.any():
             log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
             for flow, exact in zip(flows, again, strict=True):
@@ -176,34 +176,32 @@ class _Run:
             if isinstance(self.layers[len(state.v) - 1], InputLayer):
                 state.v[-1].requires_grad_()
 
-        stacked = [w.clone().requires_grad_() if isinstance(w, Tensor) else w for w in self.stacked]
-        state = self.net.separate(X, stacked, follow)
+        use = {g: torch.ones_like(w).requires_grad_() for g, w in enumerate(self.stacked) if isinstance(w, Tensor)}
+        state = self.net.separate(X, self.stacked, follow, use)
         log_prob = self.net.root(state)
         total = (torch.where(log_prob.isfinite(), log_prob, 0.0) * weights).sum()
-        leaves = [w for w in stacked if isinstance(w, Tensor)]
-        found = torch.autograd.grad(total, [*state.v, *leaves], allow_unused=True, materialize_grads=True)
-        gradients = iter(found[len(state.v) :])
+        found = torch.autograd.grad(total, [*state.v, *use.values()], allow_unused=True, materialize_grads=True)
+        edges = dict(zip(use, found[len(state.v) :], strict=True))
         with torch.no_grad():
             flows = [v * gradient for v, gradient in zip(state.v, found, strict=False)]
             if totals is not None:
-                for g, w in enumerate(stacked):
-                    totals.add(g, X, flows[g], next(gradients) if isinstance(w, Tensor) else None)
+                for g, flow in enumerate(flows):
+                    totals.add(g, X, flow, edges.get(g))
         return log_prob.detach(), flows
 
 
 class _Totals:
-    """Derivatives by weights and statistics of inputs, summed over blocks of rows in float64."""
+    """Flows of edges and statistics of inputs, summed over blocks of rows in float64."""
 
     def __init__(self, run: _Run) -> None:
         self.run = run
-        self.gradients: dict[int, Tensor] = {}
+        self.edges: dict[int, Tensor] = {}
         self.statistics: dict[int, dict[str, Tensor]] = {}
 
-    def add(self, g: int, X: Tensor, flow: Tensor, gradient: Tensor | None) -> None:
+    def add(self, g: int, X: Tensor, flow: Tensor, edges: Tensor | None) -> None:
         layer = self.run.layers[g]
-        if gradient is not None:
-            gradient = gradient.double()
-            self.gradients[g] = self.gradients[g] + gradient if g in self.gradients else gradient
+        if edges is not None:
+            self.edges[g] = self.edges[g] + edges if g in self.edges else edges
         elif isinstance(layer, InputLayer):
             found = torch_inputs.statistics(layer.family, self.run.stacked[g], layer.rows(X), flow)
             wide = {name: value.double() for name, value in found.items()}
@@ -216,8 +214,8 @@ class _Totals:
         sums: dict[int, Array] = {}
         inputs: dict[int, Statistics] = {}
         for g, layer in enumerate(self.run.layers):
-            if g in self.gradients:
-                edges = _numpy(self.gradients[g] * self.run.stacked[g])
+            if g in self.edges:
+                edges = _numpy(self.edges[g])
                 for i, flow in zip(layer.nodes, edges, strict=True):
                     sums[owners[i]] = sums[owners[i]] + flow if owners[i] in sums else flow
             if g in self.statistics:
@@ -227,6 +225,11 @@ class _Totals:
                     old = inputs.get(owners[i])
                     inputs[owners[i]] = mine if old is None else {name: old[name] + mine[name] for name in mine}
         return dict(sorted(sums.items())), dict(sorted(inputs.items()))
+
+
+def _edges(gradient: Tensor, weights: Tensor) -> Tensor:
+    """Flows of edges; none where the weight is 0, whatever the derivative."""
+    return torch.where(weights > 0, gradient.double() * weights.double(), 0.0)
 
 
 def _numpy(t: Tensor) -> Array:

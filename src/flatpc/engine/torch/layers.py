@@ -46,6 +46,8 @@ class State:
     e: list[Tensor] = field(default_factory=list)
     inner: dict[int, Tensor] = field(default_factory=dict)
     """What a sum or mixture multiplied with its weights, kept for the flows."""
+    use: dict[int, Tensor] = field(default_factory=dict)
+    """For `separate`: ones that edges are multiplied by, for some of the groups; derivatives in them are the flows of the edges."""
     faint: list[Tensor] = field(default_factory=list)
     """`[B]`, for each product: rows in which it is 0 at a scale far from its children's, where derivatives would be lost."""
 
@@ -290,7 +292,8 @@ class SumLayer(_Weighted):
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
         v = torch.cat([take(state.v) for take in self.takes], dim=-1)
         s = torch.cat([take(state.s) for take in self.takes], dim=-1)
-        state.append(*_separate_sum(v[:, :, None, :], s[:, :, None, :], stacked[:, None, :, :]))
+        w, use = stacked[:, None], state.use.get(len(state.v))
+        state.append(*_separate_sum(v[:, :, None, :], s[:, :, None, :], w, use))
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         inner = state.inner[g]
@@ -317,7 +320,7 @@ class MixtureLayer(_Weighted):
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
         v = torch.stack([take(state.v) for take in self.takes], dim=-1)
         s = torch.stack([take(state.s) for take in self.takes], dim=-1)
-        state.append(*_separate_sum(v, s, stacked[:, None, :, :]))
+        state.append(*_separate_sum(v, s, stacked[:, None], state.use.get(len(state.v))))
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         ratio = flows[g] / _positive(state, g)
@@ -336,9 +339,14 @@ def _positive(state: State, g: int) -> Tensor:
     return state.v[g].clamp_(min=state.tiny)
 
 
-def _separate_sum(v: Tensor, s: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def _separate_sum(v: Tensor, s: Tensor, w: Tensor, use: Tensor | None) -> tuple[Tensor, Tensor]:
     """`Σ w · v · exp(s)` over the last axis, split again so that what is positive is 1 times a scale."""
     counts = (v.detach() > 0) & (w.detach() > 0)
+    if not w.requires_grad:
+        # Weights go into the scale: products with the smallest ones would lose digits, and quotients be infinite.
+        s, w = s + torch.where(w > 0, w, 1.0).log(), (w > 0).double()
+    if use is not None:
+        w = w * use[:, None]
     top = torch.where(counts, s, -torch.inf).amax(-1)
     # A unit that is 0 still has derivatives; they are taken at the scale of its largest child.
     top = torch.where(top.isfinite(), top, s.amax(-1))

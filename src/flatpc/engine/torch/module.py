@@ -105,9 +105,15 @@ class TorchCircuit:
             layer.shared(state, X, parameters)
         return state
 
-    def separate(self, X: Tensor, stacked: list[Any], then: Callable[[State], None] | None = None) -> State:
-        """Values with one scale per unit, in float64; `then` is called after each layer."""
-        state = State(torch.float64)
+    def separate(
+        self,
+        X: Tensor,
+        stacked: list[Any],
+        then: Callable[[State], None] | None = None,
+        use: dict[int, Tensor] | None = None,
+    ) -> State:
+        """Values with one scale per unit, in float64; `then` is called after each layer, `use` goes into the state."""
+        state = State(torch.float64, use=use or {})
         for layer, parameters in zip(self.layers, stacked, strict=True):
             layer.separate(state, X, parameters)
             if then is not None:

@@ -35,11 +35,11 @@ from flatpc.engine.numba._kernels.compiling import inner
 from flatpc.engine.numba._kernels.rows import largest_gradient
 from flatpc.engine.numba._kernels.values import log_density
 
-_TINY = 1e-280
+TINY = 1e-280
 
 
 @inner
-def _log(x):
+def log(x):
     return math.log(x) if x > 0 else -np.inf
 
 
@@ -51,7 +51,7 @@ def _log_add(a, b):
 
 
 @inner
-def _top(l, start, n):
+def top_of(l, start, n):
     top = -np.inf
     for j in range(n):
         top = max(top, l[start + j])
@@ -70,7 +70,7 @@ def values_of_row(P, W, T, x, unit_ptr, l):
                 if value != value:
                     l[at + j] = 0.0
                 elif kind == TABLE_INPUT:
-                    l[at + j] = _log(T[P.steps[s, TABLE] + np.int64(value) * P.steps[s, STRIDE] + j])
+                    l[at + j] = log(T[P.steps[s, TABLE] + np.int64(value) * P.steps[s, STRIDE] + j])
                 else:
                     l[at + j] = log_density(
                         P.steps[s, FORMULA],
@@ -101,7 +101,7 @@ def values_of_row(P, W, T, x, unit_ptr, l):
         elif kind == DENSE_SUM:
             c = P.child[first]
             below, n_in, stride = unit_ptr[c], P.steps[c, WIDTH], P.steps[c, STRIDE]
-            top = _top(l, below, n_in)
+            top = top_of(l, below, n_in)
             p = np.empty(n_in)
             for j in range(n_in):
                 p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
@@ -110,19 +110,19 @@ def values_of_row(P, W, T, x, unit_ptr, l):
                 total = 0.0
                 for j in range(n_in):
                     total += W[w + j] * p[j]
-                if total > _TINY:
+                if total > TINY:
                     l[at + n] = math.log(total) + top
                 else:
                     out = -np.inf
                     for j in range(n_in):
-                        out = _log_add(out, _log(W[w + j]) + l[below + j])
+                        out = _log_add(out, log(W[w + j]) + l[below + j])
                     l[at + n] = out
         else:
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for j in range(k):
                 out = -np.inf
                 for q in range(first, last):
-                    out = _log_add(out, _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
+                    out = _log_add(out, log(W[P.steps[s, WEIGHT] + (q - first) * step + j]) + l[unit_ptr[P.child[q]] + j])
                 l[at + j] = out
 
 
@@ -137,7 +137,7 @@ def _product_of_others(P, l, unit_ptr, s, skip, j):
 
 @inner
 def adjoints_of_row(P, W, unit_ptr, l, d):
-    """Fill d with the logarithm of every unit's adjoint, ∂ log p(x) / ∂ value; flow is exp(l + d).
+    """Fill d with the logarithm of every unit's adjoint, ∂ log p(x) / ∂ value.
 
     Adjoints are exact for units of value zero too: a product's other factors are multiplied, never divided out.
     """
@@ -173,7 +173,7 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
         elif kind == DENSE_SUM:
             c = P.child[first]
             stride = P.steps[c, STRIDE]
-            top = _top(d, at, k)
+            top = top_of(d, at, k)
             if top == -np.inf:
                 continue
             g = np.empty(k)
@@ -183,12 +183,12 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
                 total = 0.0
                 for n in range(k):
                     total += g[n] * W[P.steps[s, WEIGHT] + n * stride + j]
-                if total > _TINY:
+                if total > TINY:
                     out = math.log(total) + top
                 else:
                     out = -np.inf
                     for n in range(k):
-                        out = _log_add(out, d[at + n] + _log(W[P.steps[s, WEIGHT] + n * stride + j]))
+                        out = _log_add(out, d[at + n] + log(W[P.steps[s, WEIGHT] + n * stride + j]))
                 d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
         elif kind in (SCALAR_SUM, MIXTURE):
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
@@ -196,12 +196,12 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
                     if d[at + j] > -np.inf:
-                        d[c + j] = _log_add(d[c + j], d[at + j] + _log(W[P.steps[s, WEIGHT] + (q - first) * step + j]))
+                        d[c + j] = _log_add(d[c + j], d[at + j] + log(W[P.steps[s, WEIGHT] + (q - first) * step + j]))
 
 
 @njit(cache=True)
-def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
-    """Add one row's gradients of the weights to FL and its input statistics to ST, the row counting `weight` times."""
+def add_gradients_of_row(P, unit_ptr, l, d, weight, FL):
+    """Add one row's gradients of the weights to FL, the row counting `weight` times."""
     for s in range(len(P.steps)):
         at, k, kind = unit_ptr[s], P.steps[s, WIDTH], P.steps[s, KIND]
         first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
@@ -219,27 +219,3 @@ def add_flows_of_row(P, T, x, unit_ptr, l, d, weight, FL, ST):
                 for j in range(k):
                     g = P.steps[s, WEIGHT] + (q - first) * step + j
                     FL[g] = min(FL[g] + weight * math.exp(l[c + j] + d[at + j]), largest_gradient(FL))
-        elif kind in (TABLE_INPUT, FORMULA_INPUT):
-            value = x[P.steps[s, VARIABLE]]
-            if value != value:
-                continue
-            table, stride = P.steps[s, TABLE], P.steps[s, STRIDE]
-            for j in range(k):
-                f = weight * math.exp(l[at + j] + d[at + j])
-                if kind == TABLE_INPUT:
-                    ST[table + np.int64(value) * stride + j] += f
-                elif f > 0:
-                    deviation = value - T[table + j] if P.steps[s, FORMULA] == 0 else value
-                    ST[table + j] += f
-                    ST[table + stride + j] += f * deviation
-                    if P.steps[s, FORMULA] == 0:
-                        ST[table + 2 * stride + j] += f * deviation * deviation
-
-
-@njit(cache=True, nogil=True)
-def evaluate_rows(P, W, T, X, unit_ptr, values, down, t, n_threads, barrier):
-    """Logarithms of values, and unless `down` is empty of adjoints, row by row."""
-    for r in range(t, len(X), n_threads):
-        values_of_row(P, W, T, X[r], unit_ptr, values[r])
-        if len(down):
-            adjoints_of_row(P, W, unit_ptr, values[r], down[r])

@@ -496,6 +496,8 @@ def evaluate_scalar_sum(P, B, W, V, E, L, s, lo, hi):
 
 @inner
 def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
+    """With scales. Where weights are so small that terms of the sum have lost digits or are 0, the row is not settled."""
+    floor = math.ldexp(1.0, limits(V)[0])
     base, at_row, at_weight = B.at[s, VALUE], B.at[s, ROW], P.steps[s, WEIGHT]
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     for u in range(lo, hi):
@@ -511,6 +513,8 @@ def _scalar_sum_scaled(P, B, W, V, E, L, s, lo, hi):
             total += W[at_weight + q - first] * V[B.at[c, VALUE] + u] * math.ldexp(1.0, int(max(shift, -2000.0)))
             if L[B.at[c, ROW] + u] == np.inf:
                 lost = np.inf
+        if e > -np.inf and total < floor:
+            lost = np.inf
         V[base + u] = total
         E[at_row + u] = e if total > 0 else 0.0
         if total > 0:
