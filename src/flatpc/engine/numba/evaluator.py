@@ -65,21 +65,6 @@ class Work:
         self.multiplications += float(rows_of @ cost)
 
 
-@dataclass
-class Apart:
-    """Flows of edges from rows that the linear domain can't settle, summed over rows: their gradients may be no numbers."""
-
-    flows: Array | None = None
-
-    def room(self, n_weights: int) -> Array:
-        if self.flows is None:
-            self.flows = np.zeros(n_weights)
-        return self.flows
-
-    def add(self, flows: Array) -> None:
-        self.flows = flows if self.flows is None else self.flows + flows
-
-
 class Evaluator:
     """Evaluates one circuit, and changes its parameters when asked to.
 
@@ -258,7 +243,7 @@ class Evaluator:
         return np.asarray(plan.batch.rows[which])
 
     def _log_domain(self, X: Array, *, flows: bool = False, adjoints: bool = False) -> tuple[Array, Array, Array]:
-        """`[rows, units]`: logarithms of the values; if wanted the flows, and logarithms of the adjoints, of every step's units."""
+        """`[rows, units]`, for every step's units: logarithms of values; if wanted, flows, and logarithms of adjoints."""
         values = np.empty((len(X), int(self._unit_ptr[-1])))
         for each in self.general:
             start = self._unit_ptr[each.step]
@@ -275,7 +260,7 @@ class Evaluator:
         return self._statistics(evidence, self.blocks(evidence, rows), row_weights, apart=None)
 
     def _statistics(
-        self, evidence: Evidence, plans: Iterable[Plan], row_weights: Array | None, apart: Apart | None
+        self, evidence: Evidence, plans: Iterable[Plan], row_weights: Array | None, apart: Array | None
     ) -> tuple[Array, Any, Array]:
         """The same; rows that the linear domain can't settle add their flows to `apart`, if given, and not to the gradients."""
         gradient = np.zeros(self.program.n_weights, self.dtype)
@@ -294,7 +279,7 @@ class Evaluator:
         return np.concatenate(log_prob) if log_prob else np.empty(0), gradient, statistics
 
     def _add_unsettled(
-        self, evidence: Evidence, rows: Ints, weights: Array, gradient: Any, statistics: Array, apart: Apart | None
+        self, evidence: Evidence, rows: Ints, weights: Array, gradient: Any, statistics: Array, apart: Array | None
     ) -> Array:
         """Add what rows contribute that the linear domain of this precision could not settle; return their log-likelihoods."""
         if self.dtype == "float32":
@@ -305,7 +290,7 @@ class Evaluator:
             if apart is None:
                 gradient += np.minimum(more, _LARGEST_GRADIENT["float32"], out=more)
             else:
-                apart.add(more * double.weights)
+                apart += more * double.weights
             statistics += more_statistics
             return log_prob
         log_prob = np.empty(len(rows))
@@ -318,7 +303,7 @@ class Evaluator:
             if apart is None:
                 log_domain.add_gradients_of_row(structure, at, values, down[0], weights[r], gradient)
             else:
-                log_flows.add_flows_of_row(structure, self.weights, at, values, flow[0], weights[r], apart.room(len(gradient)))
+                log_flows.add_flows_of_row(structure, self.weights, at, values, flow[0], weights[r], apart)
             log_flows.add_statistics_of_row(structure, self.inputs, x, at, flow[0], weights[r], statistics)
             for each in self.general:
                 mine = weights[r] * flow[:, at[each.step] : at[each.step] + each.width]
@@ -348,19 +333,17 @@ class Evaluator:
                 if self.program.has_shared_weights:
                     self._update_weights(gradient, rule, everything=False)
                 return log_likelihood, statistics
-        apart = Apart()
+        apart = np.zeros(self.program.n_weights)
         log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
         self._add_as_gradients(apart, gradient)
         self._update_weights(gradient, rule, everything=True)
         return float(np.average(log_prob, weights=None if row_weights is None else row_weights[rows])), statistics
 
-    def _add_as_gradients(self, apart: Apart, gradient: Any) -> None:
-        """Flows to gradients, for the M-step. Where weights are too small for that, they grow by 1e-300 of what it makes of them."""
-        if apart.flows is not None:
-            largest, flows = _LARGEST_GRADIENT[self.dtype], apart.flows
-            used = np.flatnonzero(flows)
-            self.weights[used] = np.maximum(self.weights[used], flows[used] / largest)
-            gradient[used] += np.minimum(flows[used] / self.weights[used], largest)
+    def _add_as_gradients(self, flows: Array, gradient: Any) -> None:
+        """Flows to gradients, for the M-step; weights too small for that grow by 1e-300 of what it will make of them."""
+        largest, used = _LARGEST_GRADIENT[self.dtype], np.flatnonzero(flows)
+        self.weights[used] = np.maximum(self.weights[used], flows[used] / largest)
+        gradient[used] += np.minimum(flows[used] / self.weights[used], largest)
 
     def _update_weights(self, gradient: Any, rule: Rule, *, everything: bool) -> None:
         run(
@@ -370,12 +353,12 @@ class Evaluator:
 
     def flows(self, evidence: Evidence, row_weights: Array | None = None) -> Flows:
         """The contract's flows over all rows."""
-        apart, plans = Apart(), self.blocks(evidence, np.arange(len(evidence)))
-        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
-        apart.add(gradient.astype(np.float64) * self.weights)
+        flows, plans = np.zeros(self.program.n_weights), self.blocks(evidence, np.arange(len(evidence)))
+        log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart=flows)
+        flows += gradient.astype(np.float64) * self.weights
         return Flows(
             log_prob,
-            packing.unpack_weights(self.circuit, self.program, apart.flows),
+            packing.unpack_weights(self.circuit, self.program, flows),
             packing.unpack_statistics(self.circuit, self.program, statistics),
         )
 

@@ -47,7 +47,7 @@ class State:
     inner: dict[int, Tensor] = field(default_factory=dict)
     """What a sum or mixture multiplied with its weights, kept for the flows."""
     use: dict[int, Tensor] = field(default_factory=dict)
-    """For `separate`: ones that edges are multiplied by, for some of the groups; derivatives in them are the flows of the edges."""
+    """For `separate`: ones that a group's edges are multiplied by; derivatives in them are the flows of the edges."""
     faint: list[Tensor] = field(default_factory=list)
     """`[B]`, for each product: rows in which it is 0 at a scale far from its children's, where derivatives would be lost."""
 
