@@ -33,10 +33,10 @@ class NumbaEngine:
         return evaluator.flows(Evidence(evaluator.program, X), weights)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        return Evaluator(circuit, wide_enough(circuit, dtype)).unit_values(X)
+        return Evaluator(circuit, dtype).unit_values(X)
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        return Evaluator(circuit, wide_enough(circuit, dtype)).unit_flows(X)
+        return Evaluator(circuit, dtype).unit_flows(X)
 
     def log_densities(self, circuit: Circuit, X: Array) -> dict[int, Array]:
         out = {}

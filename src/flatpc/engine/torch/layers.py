@@ -342,17 +342,24 @@ def _positive(state: State, g: int) -> Tensor:
 def _separate_sum(v: Tensor, s: Tensor, w: Tensor, use: Tensor | None) -> tuple[Tensor, Tensor]:
     """`Σ w · v · exp(s)` over the last axis, split again so that what is positive is 1 times a scale."""
     counts = (v.detach() > 0) & (w.detach() > 0)
+    top = _largest(counts, s)
+    s = s - top[..., None]
     if not w.requires_grad:
         # Weights go into the scale: products with the smallest ones would lose digits, and quotients be infinite.
         s, w = s + torch.where(w > 0, w, 1.0).log(), (w > 0).double()
+        more = _largest(counts, s)
+        s, top = s - more[..., None], top + more
     if use is not None:
         w = w * use[:, None]
-    top = torch.where(counts, s, -torch.inf).amax(-1)
-    # A unit that is 0 still has derivatives; they are taken at the scale of its largest child.
-    top = torch.where(top.isfinite(), top, s.amax(-1))
-    y = (w * v * torch.exp((s - top[..., None]).clamp(max=_LARGEST[torch.float64]))).sum(-1)
+    y = (w * v * torch.exp(s.clamp(max=_LARGEST[torch.float64]))).sum(-1)
     size = torch.where(y > 0, y, 1.0).detach()
     return y / size, top + size.log()
+
+
+def _largest(counts: Tensor, s: Tensor) -> Tensor:
+    """The largest scale of a unit's terms. One that is 0 still has derivatives; they are taken at the largest of all."""
+    top = torch.where(counts, s, -torch.inf).amax(-1)
+    return torch.where(top.isfinite(), top, s.amax(-1))
 
 
 def _takes_by_child(group: Group, device: torch.device) -> list[Take]:

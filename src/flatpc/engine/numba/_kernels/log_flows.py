@@ -72,25 +72,28 @@ def flows_of_row(P, W, unit_ptr, l, f):
 @inner
 def _shares(P, W, l, unit_ptr, s, n, p, out):
     """Fill `out` with the shares of unit n's edges in its value, and return their number; p is from `_values_below`."""
-    first, last, weight = P.steps[s, CHILD], P.steps[s, CHILD_END], P.steps[s, WEIGHT]
+    first, weight, step = P.steps[s, CHILD], P.steps[s, WEIGHT] + n, P.steps[s, STRIDE]
+    n_in, dense = P.steps[s, CHILD_END] - first, P.steps[s, KIND] == DENSE_SUM
     total = 0.0
-    if P.steps[s, KIND] == DENSE_SUM:
+    if dense:
         c = P.child[first]
-        below, n_in, weight = unit_ptr[c], P.steps[c, WIDTH], weight + n * P.steps[c, STRIDE]
+        n_in, weight, step = P.steps[c, WIDTH], P.steps[s, WEIGHT] + n * P.steps[c, STRIDE], 1
         for j in range(n_in):
             out[j] = W[weight + j] * p[j]
             total += out[j]
-        if total <= TINY:
-            for j in range(n_in):
-                out[j] = log(W[weight + j]) + l[below + j]
-    else:
-        n_in, step = last - first, 1 if P.steps[s, KIND] == SCALAR_SUM else P.steps[s, STRIDE]
-        for q in range(first, last):
-            out[q - first] = log(W[weight + (q - first) * step + n]) + l[unit_ptr[P.child[q]] + n]
+    elif P.steps[s, KIND] == SCALAR_SUM:
+        step = 1
     if total <= TINY:
+        for j in range(n_in):
+            value = l[unit_ptr[P.child[first]] + j] if dense else l[unit_ptr[P.child[first + j]] + n]
+            out[j] = value if W[weight + j * step] > 0 else -np.inf
+        # First the differences of logarithms, which may be huge: next to those, the weights' would be rounded off.
+        top = top_of(out, 0, n_in)
+        for j in range(n_in):
+            out[j] = out[j] - top + log(W[weight + j * step]) if out[j] > -np.inf else -np.inf
         top, total = top_of(out, 0, n_in), 0.0
         for j in range(n_in):
-            out[j] = math.exp(out[j] - top) if top > -np.inf else 0.0
+            out[j] = math.exp(out[j] - top) if out[j] > -np.inf else 0.0
             total += out[j]
     for j in range(n_in):
         out[j] = out[j] / total if total > 0 else 0.0
