@@ -128,6 +128,48 @@ def test_a_killed_sweep_leaves_no_processes(tmp_path):
     assert left == []
 
 
+INTERRUPTED = """
+import os, sys, time, numpy as np, flatpc as fp
+from flatpc.search import select
+X = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(float)
+folder, parent = sys.argv[1], os.getpid()
+def slowly(progress):
+    import os, time
+    if os.getpid() != parent:  # which asks once, to see that it is a schedule
+        open(os.path.join(folder, str(os.getpid())), "w").close()
+        time.sleep(0.2)
+    return 0.1
+chosen = select(fp.structures.hclt(X, 3), X, valid=X, grid=[0.0, slowly, slowly], n_jobs=2, epochs=1000)
+print(chosen.interrupted, chosen.mu, [candidate.result.stopped for candidate in chosen.candidates])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc")
+def test_ctrl_c_ends_select_and_its_workers(tmp_path):
+    """As a terminal sends it, to the whole group, when one candidate is complete and the others are with two workers."""
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        end = time.monotonic() + 200
+        while len(os.listdir(tmp_path)) < 2 and time.monotonic() < end:
+            assert child.poll() is None, child.stderr.read()
+            time.sleep(0.1)
+        workers = [int(name) for name in os.listdir(tmp_path)]
+        assert len(workers) == 2
+        time.sleep(3)  # until the first candidate has reached the parent
+        os.killpg(child.pid, signal.SIGINT)
+        said, errors = child.communicate(timeout=60)
+        end = time.monotonic() + 15
+        while any(map(_is_alive, workers)) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not any(map(_is_alive, workers))
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode == 0, errors
+    assert said.startswith("True 0.0 ['epochs'")
+
+
 def _interrupt_after(epochs):
     done = []
 
