@@ -40,7 +40,9 @@ hostile: $(VENV)/installed-dev
 
 # Kernels with checked indices are kept in a folder of their own.
 sanitize: $(VENV)/installed-dev
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto tests/engine tests/queries tests/curvature tests/learning tests/search
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto tests/engine tests/queries tests/curvature tests/learning tests/search \
+		tests/hostile/test_extreme_circuits.py tests/hostile/test_extreme_curvature.py tests/hostile/test_memory_safety.py \
+		tests/hostile/test_pools.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
