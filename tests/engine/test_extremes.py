@@ -66,7 +66,7 @@ def test_weights_that_have_no_inverse_have_flows(engine, dtype, small):
 def test_em_uses_weights_that_have_no_inverse(dtype, small):
     """One of three rows is explained by the tiny weight alone, so that EM makes a third of it."""
     start = fp.Circuit([fp.Input(0, fp.Indicator(2), 2), fp.Sum((0,))], {0: {"value": [0.0, 1.0]}, 1: [[1.0, small]]})
-    options = {"epochs": 1, "batch_size": None, "step_size": 1.0, "dtype": dtype, "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=1.0), "dtype": dtype, "progress": False}
     learnt = fp.fit(start, [[0.0], [1.0], [0.0]], **options).circuit
     np.testing.assert_allclose(learnt.parameters[1], [[2 / 3, 1 / 3]], rtol=1e-12)
 

@@ -11,7 +11,8 @@ import flatpc as fp
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.errors import DataError
-from flatpc.learning.steps.em import EM
+from flatpc.learning.regularizers.together import Regularizers
+from flatpc.learning.steps.em_learner import EMLearner
 from tests.engine.conformance import slack
 from tests.hostile import extreme_circuits
 from tests.hostile.tally import Tally, how_many
@@ -35,7 +36,7 @@ def test_extreme_circuits():
                 with tally.case(f"seed {seed}, EM step, {dtype}"):
                     _check_em_step(circuit, X, dtype)
             with tally.case(f"seed {seed}, infinity"), pytest.raises(DataError):
-                circuit.log_prob(np.where(np.arange(X.shape[1]) == 0, np.inf, X), "marginalize")
+                circuit.log_prob(np.where(np.arange(X.shape[1]) == 0, np.inf, X), missing="marginalize")
 
 
 def _ask_engines(tally, seed, circuit, X, rng):
@@ -47,18 +48,18 @@ def _ask_engines(tally, seed, circuit, X, rng):
     for engine, dtype in WAYS:
         how, name, tolerance = {"engine": engine, "dtype": dtype}, f"seed {seed}, {engine}, {dtype}", TOLERANCE[dtype]
         with tally.case(f"{name}, log_prob"):
-            _close(_answered(circuit.log_prob, X, "marginalize", **how), truth, tolerance)
+            _close(_answered(circuit.log_prob, X, missing="marginalize", **how), truth, tolerance)
         with tally.case(f"{name}, marginals"):
             hidden = np.where(half, X, np.nan)
-            _close(_answered(circuit.log_prob, hidden, "marginalize", **how), given, tolerance)
+            _close(_answered(circuit.log_prob, hidden, missing="marginalize", **how), given, tolerance)
         with tally.case(f"{name}, conditional_log_prob"):
             possible = given > -np.inf
-            found = _refused_if(not possible.all(), circuit.conditional_log_prob, X, half, "marginalize", **how)
+            found = _refused_if(not possible.all(), circuit.conditional_log_prob, X, half, missing="marginalize", **how)
             if found is not None:
                 scale = np.maximum(1.0, np.maximum(abs(given), np.where(np.isneginf(truth), 0.0, abs(truth))))
                 _close(found / scale, (truth - given) / scale, tolerance)
         with tally.case(f"{name}, flows"):
-            found = _answered(circuit.flows, X, "marginalize", **how)
+            found = _answered(circuit.flows, X, missing="marginalize", **how)
             allowed = slack(values, dtype)
             for i, flow in sums.items():
                 _flows_close(found.sums[i], flow, allowed, len(X) * circuit.owners.count(i))
@@ -71,9 +72,9 @@ def _ask_engines(tally, seed, circuit, X, rng):
 def _ask_about_missing(tally, seed, circuit, X):
     impossible = bool(np.isneginf(evaluate.log_prob(circuit, X[np.isnan(X).any(axis=1)])).any())
     with tally.case(f"seed {seed}, sample"):
-        assert np.isfinite(_answered(circuit.sample, 5, seed)).all()
+        assert np.isfinite(_answered(circuit.sample, 5, seed=seed)).all()
     with tally.case(f"seed {seed}, sample given rows"):
-        drawn = _refused_if(impossible, circuit.sample, 2, seed, X)
+        drawn = _refused_if(impossible, circuit.sample, 2, seed=seed, given=X)
         assert drawn is None or np.array_equal(np.where(np.isnan(X), np.nan, drawn), np.stack([X, X]), equal_nan=True)
     with tally.case(f"seed {seed}, mpe"):
         best = _refused_if(impossible, circuit.mpe, X)
@@ -90,7 +91,8 @@ def _ask_about_missing(tally, seed, circuit, X):
 
 def _check_em_step(circuit, X, dtype):
     values = evaluate.log_values(circuit, X)
-    em = EM(Evaluator(circuit, dtype, n_threads=1), len(X))
+    method = fp.EM(step_size=1.0)
+    em = EMLearner(Evaluator(circuit, dtype, n_threads=1), len(X), method, Regularizers.read(None, method))
     found = em.step(Evidence(em.evaluator.program, X), np.arange(len(X)), 0.0)
     _close(np.array([found]), np.array([values[-1][:, 0].mean()]), TOLERANCE[dtype])
     after, allowed = em.circuit(), slack(values, dtype)
