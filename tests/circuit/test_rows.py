@@ -214,7 +214,7 @@ def test_the_same_mistake_has_the_same_message_everywhere(X):
         lambda: fp.fit(circuit, X, progress=False),
         lambda: fp.curvature.trace(circuit, X),
         lambda: fp.structures.factorized(X, family="gaussian"),
-        lambda: fp.datasets.GaussianMixture.draw(2, 2).log_prob(X),
+        lambda: fp.datasets.GaussianMixture.draw(n_variables=2, n_components=2).log_prob(X),
         lambda: fp.tables.kinds(X),
         lambda: fp.CircuitDensity(verbose=False).fit(X),
     ]

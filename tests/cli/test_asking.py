@@ -187,7 +187,7 @@ def test_answers_are_those_of_the_estimator(desk: Path) -> None:
     holes = with_holes(people())
     for how in ("mean", "mpe", "sample"):
         printed = run("impute", desk / "people.model", desk / "holes.csv", "--how", how).out
-        assert pl.read_csv(io.StringIO(printed)).equals(density.impute(holes, how, random_state=0))
+        assert pl.read_csv(io.StringIO(printed)).equals(density.impute(holes, strategy=how, random_state=0))
     assert pl.read_csv(io.StringIO(run("sample", desk / "people.model").out)).equals(density.sample(10, random_state=0))
 
 

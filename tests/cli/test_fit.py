@@ -67,7 +67,7 @@ def test_a_shell_and_python_learn_the_same_model(desk: Path, tmp_path: Path, fil
     np.testing.assert_array_equal(again.score_samples(table), density.score_samples(table))
     assert found["summary"] in density.summary_
     assert [c["model"] for c in found["candidates"]] == [c.name for c in density.candidates_]
-    assert (found["sharpness"], found["free_parameters"]) == (density.curvature_.sharpness, density.n_parameters_)
+    assert (found["sharpness"], found["free_parameters"]) == (density.curvature_.sharpness, density.n_free_parameters_)
     assert again.get_params()["missing"] == missing
 
 

@@ -86,16 +86,16 @@ def circuits():
             "every_node": every_node(family),
             "wide_product": wide_product(family),
             "scalar_dag": scalar_dag(family),
-            "factorized": fp.structures.factorized(rows, family),
-            "rat_spn": fp.structures.rat_spn(4, 2, 3, 3, 2, family),
-            "poon_domingos": fp.structures.poon_domingos((2, 3), 1, 3, 2, family),
-            "hmm": fp.structures.hmm(5, 3, family),
-            "hmm_homogeneous": fp.structures.hmm(5, 3, family, homogeneous=True),
+            "factorized": fp.structures.factorized(rows, family=family),
+            "rat_spn": fp.structures.rat_spn(4, 2, 3, 3, 2, family=family),
+            "poon_domingos": fp.structures.poon_domingos((2, 3), 1, n_sums=3, n_inputs=2, family=family),
+            "hmm": fp.structures.hmm(5, 3, family=family),
+            "hmm_homogeneous": fp.structures.hmm(5, 3, family=family, homogeneous=True),
         }
         if isinstance(family, fp.Bernoulli | fp.Categorical):
             made["chow_liu"] = fp.structures.chow_liu(rows)
-            made["hclt"] = fp.structures.hclt(rows, 4, family)
-            made["hclt_trees"] = fp.structures.hclt(rows, 3, family, n_trees=2)
+            made["hclt"] = fp.structures.hclt(rows, 4, family=family)
+            made["hclt_trees"] = fp.structures.hclt(rows, 3, family=family, n_trees=2)
         out |= {f"{structure}-{name}": circuit.randomize(1) for structure, circuit in made.items()}
     out["from_edges"] = fp.structures.from_edges(
         {

@@ -85,7 +85,7 @@ def test_the_number_of_threads_changes_no_bit(structure, dtype, monkeypatch):
     circuit = {
         "hclt": lambda: fp.structures.hclt(X, 20),
         "hclt_trees": lambda: fp.structures.hclt(X, 9, n_trees=3),
-        "rat_spn": lambda: fp.structures.rat_spn(9, 2, 4, 8, 8, "bernoulli"),
+        "rat_spn": lambda: fp.structures.rat_spn(9, 2, 4, 8, 8, family="bernoulli"),
         "hmm_homogeneous": lambda: fp.structures.hmm(9, 20, homogeneous=True),
     }[structure]()
     results = []

@@ -90,7 +90,7 @@ def test_gradients_are_never_nan(case, evidence, dtype):
 
 
 def test_gradient_of_rows_equals_finite_differences():
-    circuit = fp.structures.rat_spn(3, 1, 4, 3, 3, "gaussian")
+    circuit = fp.structures.rat_spn(3, 1, 4, 3, 3, family="gaussian")
     X = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     net = TorchCircuit(circuit)
     assert torch.autograd.gradcheck(net, (X,))

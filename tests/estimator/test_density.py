@@ -12,7 +12,6 @@ from scipy import integrate
 
 import flatpc as fp
 from flatpc.errors import DataError, MissingValueError, OptionError
-from flatpc.estimator.reports import free_parameters
 from flatpc.search import training
 from flatpc.tables.columns import UnseenCategoryError
 
@@ -96,7 +95,7 @@ def test_one_gaussian_is_the_closed_form():
     np.testing.assert_allclose(density.score_samples(X), expected, atol=1e-12)
     assert density.score(X) == pytest.approx(expected.mean(), abs=1e-12)
     np.testing.assert_allclose(density.anomaly_score(X), -expected, atol=1e-12)
-    assert density.n_parameters_ == 2
+    assert density.n_free_parameters_ == 2
     assert density.bic(X) == pytest.approx(-2 * expected.sum() + 2 * np.log(50), abs=1e-9)
     assert density.aic(X) == pytest.approx(-2 * expected.sum() + 4, abs=1e-9)
 
@@ -144,14 +143,14 @@ def test_imputing_by_most_probable_rows_is_exact_for_a_chow_liu_tree():
     gaps = np.where(np.random.default_rng(1).random((30, 4)) < 0.5, np.nan, X[:30])
     every = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
     p = density.score_samples(every)
-    for row, filled in zip(gaps, density.impute(gaps, "mpe"), strict=True):
+    for row, filled in zip(gaps, density.impute(gaps, strategy="mpe"), strict=True):
         fits = (np.isnan(row) | (every == row)).all(axis=1)
         assert density.score_samples(filled[None])[0] == pytest.approx(p[fits].max(), abs=1e-12)
 
 
 def test_imputing_by_sampling_follows_the_conditional(mixed):
     table = pd.concat([people(1, seed=5)] * 4000, ignore_index=True)
-    drawn = mixed.impute(table.assign(city=None), "sample", random_state=0)["city"]
+    drawn = mixed.impute(table.assign(city=None), strategy="sample", random_state=0)["city"]
     p = mixed.conditional_proba(table[:1], "city")[0]
     for city, expected in zip(mixed.categories("city"), p, strict=True):
         assert (drawn == city).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))
@@ -167,7 +166,7 @@ def test_columns_keep_their_types_when_filled(strategy):
         {"age": [None, 30], "big": [2**61 + 1, None], "sort": [None, "b"]},
         schema={"age": pl.Int16, "big": pl.Int64, "sort": pl.Categorical},
     )
-    filled = density.impute(gaps, strategy, random_state=0)
+    filled = density.impute(gaps, strategy=strategy, random_state=0)
     assert filled.schema == gaps.schema
     assert filled.null_count().sum_horizontal().item() == 0
     assert filled.row(1)[0::2] == (30, "b")
@@ -175,11 +174,11 @@ def test_columns_keep_their_types_when_filled(strategy):
     nullable = pd.DataFrame({name: gaps[name].to_list() for name in gaps.columns}, dtype=object).astype(
         {"age": "Int16", "big": "Int64", "sort": pd.CategoricalDtype(["a", "b", "c"])}
     )
-    again = density.impute(nullable, strategy, random_state=0)
+    again = density.impute(nullable, strategy=strategy, random_state=0)
     assert again.dtypes.to_dict() == nullable.dtypes.to_dict()
     assert again.to_numpy().tolist() == [list(row) for row in filled.rows()]
     # A float column takes the mean itself.
-    exact = density.impute(gaps.cast({"age": pl.Float64}), strategy, random_state=0)["age"][0]
+    exact = density.impute(gaps.cast({"age": pl.Float64}), strategy=strategy, random_state=0)["age"][0]
     assert round(exact) == filled["age"][0]
     assert exact != filled["age"][0]
 
@@ -217,7 +216,8 @@ def test_files_hold_all_that_answers_need(mixed, tmp_path):
     table = people(20, seed=9)
     np.testing.assert_array_equal(again.score_samples(table), mixed.score_samples(table))
     pd.testing.assert_frame_equal(again.sample(5, random_state=1), mixed.sample(5, random_state=1))
-    assert (again.summary_, again.kinds_, again.n_parameters_) == (mixed.summary_, mixed.kinds_, mixed.n_parameters_)
+    assert (again.summary_, again.kinds_, again.n_free_parameters_) == (mixed.summary_, mixed.kinds_, mixed.n_free_parameters_)
+    assert again.n_parameters_ == mixed.n_parameters_ == mixed.circuit_.n_parameters
     assert again.curvature_ == mixed.curvature_
     assert again.feature_names_in_.tolist() == mixed.feature_names_in_.tolist()
     with pytest.raises(UnseenCategoryError):
@@ -283,7 +283,7 @@ def test_the_choice_is_said_and_kept(capfd):
     assert {candidate.structure for candidate in density.candidates_} == {"factorized", "chow_liu", "tree_mixture", "hclt"}
     assert any("Sharpness" in candidate.name for candidate in density.candidates_)
     assert best.structure != "factorized"
-    assert f"{density.n_parameters_:,} free parameters" in density.summary_
+    assert f"{density.n_free_parameters_:,} free parameters" in density.summary_
     fp.CircuitDensity(verbose=2).fit(X)
     assert "binary" in capfd.readouterr().err
 
@@ -359,9 +359,9 @@ def test_curvature(mixed):
 def test_free_parameters_by_hand():
     X = np.random.default_rng(0).integers(0, 3, (30, 3))
     tree = fp.structures.chow_liu(X)
-    assert free_parameters(tree) == 2 + 2 * 3 * 2  # a root of 3 values, and two tables of 3 conditionals of 3 values each
+    assert tree.n_free_parameters == 2 + 2 * 3 * 2  # a root of 3 values, and two tables of 3 conditionals of 3 values each
     hidden = fp.structures.hclt(X, n_latents=4, family="categorical")
-    assert free_parameters(hidden) == 3 * 4 * 2 + 3  # the centre's latent emits all three; its leaves hang on it
+    assert hidden.n_free_parameters == 3 * 4 * 2 + 3  # the centre's latent emits all three; its leaves hang on it
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 12])
@@ -437,7 +437,7 @@ def test_questions_that_have_no_answer():
     for call, kind, match in [
         (lambda: density.conditional_proba(X, "x0"), OptionError, "'x0' is continuous"),
         (lambda: density.conditional_proba(X, "y"), OptionError, "no column 'y'"),
-        (lambda: density.impute(X, "median"), OptionError, "strategy='median'"),
+        (lambda: density.impute(X, strategy="median"), OptionError, "strategy='median'"),
         (lambda: density.sample(0), OptionError, "n_samples=0"),
         (lambda: density.score([["a", 1.0]]), DataError, "'x0' holds text"),
     ]:

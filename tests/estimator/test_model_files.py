@@ -36,7 +36,7 @@ def table() -> pl.DataFrame:
 
 def saved(path: Path) -> tuple[fp.Circuit, Columns]:
     columns = Columns.learn(table())
-    circuit = fp.structures.factorized(columns.encode(table()), columns.families)
+    circuit = fp.structures.factorized(columns.encode(table()), family=columns.families)
     save_model(path, circuit, columns, about={"structure": "factorized"})
     return circuit, columns
 

@@ -116,7 +116,7 @@ def _wide_product(rng, families):
 
 def _hmm(rng, families):
     length, width = int(rng.integers(2, 12)), int(rng.choice(WIDTHS[:6]))
-    return fp.structures.hmm(length, width, families[0], homogeneous=bool(rng.integers(2)))
+    return fp.structures.hmm(length, width, family=families[0], homogeneous=bool(rng.integers(2)))
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def _circuits():
     yield "hidden tree", lambda: (fp.structures.hclt(bits, 8).randomize(1), bits)
     yield "gaussians", lambda: (fp.structures.rat_spn(4, n_sums=6, n_inputs=6, seed=2, family=fp.Gaussian()).randomize(2), plane)
     yield "categories", lambda: (fp.structures.hclt(letters, 5, family=fp.Categorical(4)).randomize(3), letters)
-    yield "independent", lambda: (fp.structures.factorized(plane, fp.Gaussian()), plane)
+    yield "independent", lambda: (fp.structures.factorized(plane, family=fp.Gaussian()), plane)
     yield "trees", lambda: (fp.structures.tree_mixture(bits, n_trees=3, seed=4), bits)
 
 

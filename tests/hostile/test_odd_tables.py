@@ -61,8 +61,8 @@ def _conditional(table: Any) -> None:
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "kinds": kinds,
-    "all categorical": lambda t: kinds(t, "categorical"),
-    "all continuous": lambda t: kinds(t, "continuous"),
+    "all categorical": lambda t: kinds(t, overrides="categorical"),
+    "all continuous": lambda t: kinds(t, overrides="continuous"),
     "encode": lambda t: Columns.learn(t).encode(t, "marginalize"),
     "fit": lambda t: scores(density().fit(t).score_samples(t)),
     "score": lambda t: scores(NUMBERS.score(t)),

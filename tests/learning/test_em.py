@@ -151,7 +151,7 @@ def test_statistics_add_up(name, sharpness):
 
 def test_mean_flow_is_the_mean_over_a_layers_edges():
     """Two layers of sums over three variables: each is updated with its own μ."""
-    circuit = fp.structures.rat_spn(4, 2, 2, 3, 2, "bernoulli").randomize(2)
+    circuit = fp.structures.rat_spn(4, 2, 2, 3, 2, family="bernoulli").randomize(2)
     X = rows_for(circuit, 20)
     sums, _ = oracle.flows(circuit, X)
     inner = [i for i in sums if circuit.nodes[i] != circuit.nodes[-1] and circuit.widths[i] > 1]

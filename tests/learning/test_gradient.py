@@ -210,7 +210,7 @@ def test_rows_that_linear_arithmetic_can_not_hold(space):
 
 
 def spiral(n=60, seed=0):
-    return fp.datasets.manifold("spiral", n, seed)
+    return fp.datasets.manifold("spiral", n, seed=seed)
 
 
 @pytest.mark.parametrize("method", [fp.Adam(0.05), fp.SGD(0.1)])

@@ -87,7 +87,7 @@ def test_inputs_learn_as_before():
 def test_it_learns_with_far_fewer_parameters():
     rng = np.random.default_rng(0)
     X = (rng.random((200, 8)) < rng.choice([0.2, 0.8], (200, 1))).astype(float)
-    circuit = fp.structures.rat_spn(8, 2, 6, 6, 6, "bernoulli")
+    circuit = fp.structures.rat_spn(8, 2, 6, 6, 6, family="bernoulli")
     made, _ = learner(circuit, X, HyperWeights(2, 3))
     weights = sum(p.size for p in circuit.parameters.values() if not isinstance(p, dict))
     assert made.unconstrained.n_generator < 0.6 * weights

@@ -19,7 +19,7 @@ def measured(circuit, train, test):
 @pytest.mark.parametrize("seed", range(5))
 def test_an_einsum_network_on_a_spiral(seed):
     """The paper's model and settings, 50 rows: lower test NLL, less overfitting and less sharpness than without the penalty."""
-    data = manifold_splits("spiral", seed, fraction=0.05)
+    data = manifold_splits("spiral", seed=seed, fraction=0.05)
     circuit = fp.structures.rat_spn(2, depth=1, n_repetitions=10, n_sums=10, n_inputs=10, seed=seed)
     options = {"method": fp.Adam(step_size=0.1), "epochs": 200, "batch_size": 200, "seed": seed, "progress": False}
     plain, flat = (

@@ -65,7 +65,7 @@ def test_any_circuit_can_be_pruned_and_grown(name):
     circuit = circuits()[name]
     rows = rows_for(circuit, 12)
     for made in (circuit, prune(circuit, rows, 0.4)):
-        np.testing.assert_allclose(grow(made, 0.0).log_prob(rows), made.log_prob(rows), rtol=1e-11)
+        np.testing.assert_allclose(grow(made, noise=0.0).log_prob(rows), made.log_prob(rows), rtol=1e-11)
 
 
 @settings(max_examples=60, deadline=None)
@@ -73,14 +73,14 @@ def test_any_circuit_can_be_pruned_and_grown(name):
 def test_growing_without_noise_keeps_the_distribution(data):
     circuit = data.draw(random_circuits.circuits())
     rows = data.draw(random_circuits.rows(circuit))
-    bigger = grow(circuit, 0.0)
+    bigger = grow(circuit, noise=0.0)
     np.testing.assert_allclose(
         bigger.log_prob(rows, missing="marginalize"), circuit.log_prob(rows, missing="marginalize"), rtol=1e-10, atol=1e-12
     )
 
 
 def test_growing_doubles_and_breaks_the_symmetry():
-    bigger = grow(CIRCUIT, 0.1, seed=1)
+    bigger = grow(CIRCUIT, noise=0.1, seed=1)
     assert bigger.widths[:-1] == tuple(2 * width for width in CIRCUIT.widths[:-1])
     assert bigger.widths[-1] == 1
     for i, value in bigger.parameters.items():
@@ -93,13 +93,13 @@ def test_growing_doubles_and_breaks_the_symmetry():
     options = {"epochs": 10, "batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
     small, large = (fp.fit(circuit, X, **options).circuit.log_prob(X).mean() for circuit in (CIRCUIT, bigger))
     assert large > small
-    np.testing.assert_array_equal(grow(CIRCUIT, 0.1, seed=1).log_prob(X), bigger.log_prob(X))
-    assert not np.array_equal(grow(CIRCUIT, 0.1, seed=2).log_prob(X), bigger.log_prob(X))
+    np.testing.assert_array_equal(grow(CIRCUIT, noise=0.1, seed=1).log_prob(X), bigger.log_prob(X))
+    assert not np.array_equal(grow(CIRCUIT, noise=0.1, seed=2).log_prob(X), bigger.log_prob(X))
 
 
 def test_masks_are_copied():
     pruned = prune(CIRCUIT, X, 0.5)
-    bigger = grow(pruned, 0.3)
+    bigger = grow(pruned, noise=0.3)
     for i, mask in masks(pruned).items():
         np.testing.assert_array_equal(masks(bigger)[i], np.tile(mask, (len(bigger.parameters[i]) // len(mask), 2)))
 
@@ -152,7 +152,7 @@ def test_the_recipe_is_its_parts(tmp_path):
     circuit, nll = CIRCUIT, []
     for part, epochs in enumerate((2, 3, 3)):
         if part:
-            circuit = grow(compact(prune(circuit, X, 0.5)), 0.2, 5 + part)
+            circuit = grow(compact(prune(circuit, X, 0.5)), noise=0.2, seed=5 + part)
         made = fp.fit(circuit, X, epochs=epochs, regularizer=counts, **options)
         circuit = made.circuit
         nll += list(made.history["valid_nll"])
@@ -198,7 +198,7 @@ def test_bad_input():
         with pytest.raises(OptionError, match="fraction"):
             PruneGrow(fraction=fraction)
     with pytest.raises(OptionError, match="noise"):
-        grow(CIRCUIT, -0.1)
+        grow(CIRCUIT, noise=-0.1)
     with pytest.raises(OptionError, match="noise"):
         PruneGrow(noise=float("inf"))
     with pytest.raises(OptionError, match="rounds"):

@@ -13,7 +13,7 @@ NUMBERS = fp.datasets.manifold("spiral", 40)
 TIMES = RNG.integers(0, 4, 40)
 V = (RNG.random((30, 5)) < 0.5).astype(float)
 TREE = fp.structures.hclt(BITS, 4)
-CHOW_LIU = fp.structures.chow_liu(BITS, 1.0)
+CHOW_LIU = fp.structures.chow_liu(BITS, smoothing=1.0)
 GRID = fp.structures.rat_spn(2, 1, 3, 3, 3)
 
 WAYS = {

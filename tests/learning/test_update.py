@@ -183,6 +183,6 @@ def test_units_that_hardly_anything_flows_through_keep_their_weights(dtype, shar
 def test_rows_far_from_every_component():
     """Log-likelihoods of -500 and less leave hardly any flow for most units of a hidden tree over Gaussians."""
     train = fp.datasets.load("gaussian_mixture", seed=5).train[40:200]
-    start = fp.structures.hclt(train, 32, "gaussian").randomize(5, X=train)
+    start = fp.structures.hclt(train, 32, family="gaussian").randomize(5, X=train)
     result = fp.fit(start, train, epochs=2, batch_size=None, method=fp.EM(step_size=1.0), progress=False)
     assert np.isfinite(result.circuit.log_prob(train)).all()

@@ -24,7 +24,7 @@ def test_every_contender_has_its_numbers():
     assert set(found) == {"rows", *(f"{kind}_{name}" for kind in ("test", "valid", "seconds") for name in CONTENDERS)}
     assert all(type(value) is float and np.isfinite(value) for value in found.values())
     smoothings = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-    trees = [fp.structures.chow_liu(data.train, s, "bernoulli") for s in smoothings]
+    trees = [fp.structures.chow_liu(data.train, smoothing=s, family="bernoulli") for s in smoothings]
     best = min(trees, key=lambda tree: -tree.log_prob(data.valid).mean())
     assert found["test_chow_liu"] == pytest.approx(-best.log_prob(data.test).mean(), abs=1e-9)
     # The default has all simple models among its candidates, and is judged by the same rows.

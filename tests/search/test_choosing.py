@@ -199,14 +199,17 @@ def test_categorical_gaussian_and_mixed_tables():
     group = rng.integers(0, 3, 300)
     X = np.stack([group, rng.normal(3.0 * group, 0.3), rng.poisson(1 + 4 * group), group != 1], axis=1)
     mixed = quick(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
-    apart = fp.structures.factorized(X, ["categorical", "gaussian", "poisson", "bernoulli"])
+    apart = fp.structures.factorized(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
     assert mixed.circuit.log_prob(X).mean() > apart.log_prob(X).mean() + 1.0
     assert {c.structure for c in mixed.candidates} == {"factorized", "hclt", "mixture"}
     discrete = quick(X[:, [0, 3]], family="categorical")
     # The second variable follows from the first.
     assert -discrete.valid_nll > -np.log(3) - 0.2
     numbers = quick(X[:, [1]], family="gaussian")
-    assert numbers.circuit.log_prob(X[:, [1]]).mean() > fp.structures.factorized(X[:, [1]], "gaussian").log_prob(X[:, [1]]).mean()
+    assert (
+        numbers.circuit.log_prob(X[:, [1]]).mean()
+        > fp.structures.factorized(X[:, [1]], family="gaussian").log_prob(X[:, [1]]).mean()
+    )
 
 
 def test_missing_values():

@@ -136,7 +136,7 @@ def test_floors_are_in_units_of_the_columns_and_constant_columns_keep_theirs():
     assert varying(rows) == [True, False, True]
     families = with_first_floor([fp.Gaussian(), fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(0.5)], np.array([1, 1, 1, 2.0]))
     assert families == [fp.Gaussian(FLOORS[0]), fp.Gaussian(FLOORS[0]), fp.Bernoulli(), fp.Gaussian(0.125)]
-    circuit = fp.structures.factorized(np.nan_to_num(rows), [fp.Gaussian(0.01), fp.Gaussian(0.01), fp.Bernoulli()])
+    circuit = fp.structures.factorized(np.nan_to_num(rows), family=[fp.Gaussian(0.01), fp.Gaussian(0.01), fp.Bernoulli()])
     lower = with_floor(circuit, 1e-3, [True, False, True])
     assert [node.family for node in lower.nodes[:3]] == [fp.Gaussian(1e-3), fp.Gaussian(0.01), fp.Bernoulli()]
     np.testing.assert_array_equal(lower.log_prob(np.ones((1, 3))), circuit.log_prob(np.ones((1, 3))))

@@ -39,7 +39,7 @@ def tree_log_prob(X, sizes, edges, smoothing, rows):
 @given(st.lists(st.integers(2, 3), min_size=1, max_size=4), st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 5.0]))
 def test_log_prob_is_the_formula_of_the_best_tree(sizes, seed, smoothing):
     X = np.stack([np.random.default_rng([seed, v]).integers(0, n, 25) for v, n in enumerate(sizes)], axis=1).astype(float)
-    circuit = fp.structures.chow_liu(X, smoothing, family=[fp.Categorical(n) for n in sizes])
+    circuit = fp.structures.chow_liu(X, smoothing=smoothing, family=[fp.Categorical(n) for n in sizes])
     rows = assignments(circuit)
     got = log_prob(circuit, rows)
     information = {
@@ -85,13 +85,13 @@ def test_towards_marginals_it_goes_from_the_tree_to_independent_variables():
     rows = assignments(fp.structures.chow_liu(X))
 
     def at(smoothing):
-        return np.exp(log_prob(fp.structures.chow_liu(X, smoothing, "bernoulli", prior="marginals"), rows))
+        return np.exp(log_prob(fp.structures.chow_liu(X, smoothing=smoothing, family="bernoulli", prior="marginals"), rows))
 
     # Two rows for each value of x0 (the centre of an edge is its smaller end), of which 7/12 are 1: p(1) is (3 + 1/2) / (5 + 1).
     child, root = np.array([[3 - 1, 1], [0, 2]]) + 2 * np.array([5 / 12, 7 / 12]), np.array([7 / 12, 5 / 12])
     want = {(a, b): root[a] * child[a, b] / child[a].sum() for a in (0, 1) for b in (0, 1)}
     assert at(2.0) == pytest.approx([want[int(a), int(b)] for a, b in rows], abs=1e-14)
-    apart = fp.structures.factorized(X, "bernoulli", smoothing=1.0)
+    apart = fp.structures.factorized(X, family="bernoulli", smoothing=1.0)
     assert at(1e12) == pytest.approx(np.exp(log_prob(apart, rows)), abs=1e-9)
 
 

@@ -34,7 +34,7 @@ def test_each_variable_can_have_its_own_family():
         np.arange(50) % 6,
     ]
     X = np.stack(columns, axis=1)
-    circuit = fp.structures.factorized(X, ["bernoulli", "categorical", "gaussian", "poisson", "binomial"], smoothing=0.0)
+    circuit = fp.structures.factorized(X, family=["bernoulli", "categorical", "gaussian", "poisson", "binomial"], smoothing=0.0)
     assert circuit.families == (fp.Bernoulli(), fp.Categorical(4), fp.Gaussian(), fp.Poisson(), fp.Binomial(5))
     assert circuit.parameters[1]["p"][0] == pytest.approx(np.bincount(columns[1], minlength=4) / 50, abs=1e-15)
     assert circuit.parameters[2]["mean"][0] == pytest.approx(columns[2].mean(), abs=1e-7)
@@ -47,7 +47,7 @@ def test_each_variable_can_have_its_own_family():
 
 
 def test_sums_to_one():
-    circuit = fp.structures.factorized(np.random.default_rng(0).integers(0, 3, (9, 5)), "categorical")
+    circuit = fp.structures.factorized(np.random.default_rng(0).integers(0, 3, (9, 5)), family="categorical")
     assert np.exp(log_prob(circuit, assignments(circuit))).sum() == pytest.approx(1, abs=1e-13)
 
 

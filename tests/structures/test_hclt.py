@@ -70,8 +70,8 @@ def test_few_variables(n_variables):
 def test_categorical_and_mixed_variables():
     rng = np.random.default_rng(1)
     X = np.stack([rng.integers(0, 2, 40), rng.integers(0, 3, 40), rng.integers(0, 4, 40)], axis=1)
-    assert fp.structures.hclt(X, 2, "categorical").families == (fp.Categorical(2), fp.Categorical(3), fp.Categorical(4))
-    circuit = fp.structures.hclt(X, 2, ["bernoulli", "categorical", fp.Categorical(5)])
+    assert fp.structures.hclt(X, 2, family="categorical").families == (fp.Categorical(2), fp.Categorical(3), fp.Categorical(4))
+    circuit = fp.structures.hclt(X, 2, family=["bernoulli", "categorical", fp.Categorical(5)])
     assert circuit.families == (fp.Bernoulli(), fp.Categorical(3), fp.Categorical(5))
     assert np.exp(log_prob(circuit, assignments(circuit))).sum() == pytest.approx(1, abs=1e-13)
 

@@ -26,7 +26,7 @@ def test_equals_the_forward_algorithm(homogeneous):
 
 
 def test_homogeneous_models_share_parameters():
-    free, tied = (fp.structures.hmm(6, 4, fp.Categorical(3), homogeneous=h) for h in (False, True))
+    free, tied = (fp.structures.hmm(6, 4, family=fp.Categorical(3), homogeneous=h) for h in (False, True))
     # Initial 4; transitions 4 x 4, five of them or one; emissions 4 x 3, six of them or one.
     assert (free.n_parameters, tied.n_parameters) == (4 + 5 * 16 + 6 * 12, 4 + 16 + 12)
     assert (free.has_tied_parameters, tied.has_tied_parameters) == (False, True)

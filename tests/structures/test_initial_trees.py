@@ -23,8 +23,8 @@ def table(sizes, n_rows=60, seed=0):
 def test_without_noise_it_is_the_tree(sizes, n_latents, smoothing):
     X = table(sizes)
     families = [fp.Bernoulli() if n == 2 else fp.Categorical(n) for n in sizes]
-    tree = fp.structures.chow_liu(X, smoothing, families)
-    hidden = fp.structures.hclt(X, n_latents, families, smoothing=smoothing, init="chow-liu", noise=0.0)
+    tree = fp.structures.chow_liu(X, smoothing=smoothing, family=families)
+    hidden = fp.structures.hclt(X, n_latents, family=families, smoothing=smoothing, init="chow-liu", noise=0.0)
     rows = assignments(hidden)
     assert np.allclose(np.exp(log_prob(hidden, rows)), np.exp(log_prob(tree, rows)), rtol=1e-12, atol=1e-15)
 
@@ -45,8 +45,8 @@ def test_without_noise_several_trees_are_their_even_mixture():
 
 def test_without_noise_marginals_are_independent_variables():
     X = table([2, 3, 2, 4, 2])
-    hidden = fp.structures.hclt(X, 3, "categorical", init="marginals", noise=0.0)
-    apart = fp.structures.factorized(X, "categorical")
+    hidden = fp.structures.hclt(X, 3, family="categorical", init="marginals", noise=0.0)
+    apart = fp.structures.factorized(X, family="categorical")
     rows = assignments(hidden)
     assert np.allclose(log_prob(hidden, rows), log_prob(apart, rows), rtol=0, atol=1e-12)
 

@@ -57,7 +57,7 @@ def test_two_trees_fit_two_clusters():
 
 def test_em_climbs():
     X = clusters(300)
-    values = [fp.structures.tree_mixture(X, 3, 1e-9, steps=steps).log_prob(X).mean() for steps in range(6)]
+    values = [fp.structures.tree_mixture(X, 3, smoothing=1e-9, steps=steps).log_prob(X).mean() for steps in range(6)]
     # Shares of rows are rounded to float32.
     assert (np.diff(values) > -1e-6).all()
     assert values[-1] > values[0]
@@ -66,8 +66,10 @@ def test_em_climbs():
 def test_one_tree_is_the_chow_liu_tree():
     X = clusters(200)
     rows = assignments(fp.structures.chow_liu(X))
-    one = fp.structures.tree_mixture(X, 1, 1e-9)
-    assert np.allclose(np.exp(log_prob(one, rows)), np.exp(log_prob(fp.structures.chow_liu(X, 0.0), rows)), rtol=0, atol=1e-6)
+    one = fp.structures.tree_mixture(X, 1, smoothing=1e-9)
+    assert np.allclose(
+        np.exp(log_prob(one, rows)), np.exp(log_prob(fp.structures.chow_liu(X, smoothing=0.0), rows)), rtol=0, atol=1e-6
+    )
 
 
 def test_more_trees_than_rows():

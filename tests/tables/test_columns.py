@@ -114,9 +114,9 @@ def test_gaps_between_whole_categories_are_categories():
 
 def test_what_the_user_says_goes():
     X = np.array([[1.0, 0.5], [2.0, 1.5], [3.0, 0.5]] * 3)
-    assert kinds(X, "continuous") == {"x0": "continuous", "x1": "continuous"}
-    assert kinds(X, ["count", "continuous"]) == {"x0": "count", "x1": "continuous"}
-    assert kinds(X, {"x1": "binary", 0: "count"}) == {"x0": "count", "x1": "binary"}
+    assert kinds(X, overrides="continuous") == {"x0": "continuous", "x1": "continuous"}
+    assert kinds(X, overrides=["count", "continuous"]) == {"x0": "count", "x1": "continuous"}
+    assert kinds(X, overrides={"x1": "binary", 0: "count"}) == {"x0": "count", "x1": "binary"}
     assert Columns.learn(X, {"x1": "categorical"}).columns[1].categories == (0.5, 1.5)
 
 
@@ -205,7 +205,7 @@ def test_texts_that_are_hardly_categories(values, match):
     with pytest.raises(DataError, match=match) as error:
         kinds(pd.DataFrame({"a": values}))
     assert "kinds={'a': 'categorical'}" in str(error.value)
-    assert kinds(pd.DataFrame({"a": values}), {"a": "categorical"}) == {"a": "categorical"}
+    assert kinds(pd.DataFrame({"a": values}), overrides={"a": "categorical"}) == {"a": "categorical"}
 
 
 def test_few_texts_are_categories_whatever_they_look_like():

@@ -260,6 +260,26 @@ class Circuit:
         return total
 
     @cached_property
+    def n_free_parameters(self) -> int:
+        """How many numbers can be chosen freely; weights and tables have one less than their entries for each unit.
+
+        >>> import flatpc as fp
+        >>> circuit = fp.structures.rat_spn(2, depth=0, n_repetitions=1, n_inputs=3)
+        >>> circuit.n_free_parameters                                       # 3 · 2 Gaussians of 2 numbers, 3 weights
+        14
+        """
+        simplices = 0
+        for i, node in enumerate(self.nodes):
+            if isinstance(node, Product) or self.owners[i] != i:
+                continue
+            if not isinstance(node, Input):
+                simplices += self.widths[i]
+            elif node.family.learnable:
+                # A table has one row on the simplex for each unit.
+                simplices += sum(shape[0] for shape in node.family.parameter_shapes(node.width).values() if len(shape) == 2)
+        return self.n_parameters - simplices
+
+    @cached_property
     def n_edges(self) -> int:
         """Edges between scalar units."""
         total = 0

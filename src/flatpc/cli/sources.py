@@ -62,7 +62,7 @@ def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
         hint = f"did you mean {near[0]}?" if near else f"`flatpc datasets` lists the names, and files end in {', '.join(FILES)}."
         raise DataError(f"There is no file {data} and no data set of that name; {hint}")
     _announce_download(data)
-    splits = load(data, seed)
+    splits = load(data, seed=seed)
     return Source(data, fraction_of(splits.train, fraction, how="random", seed=seed), splits.valid, splits.test)
 
 

@@ -133,7 +133,7 @@ class Run:
 
     def measure(self, output: Path) -> dict[str, Any]:
         """Everything there is to say of the result, as plain data."""
-        from flatpc.estimator.reports import Curvature, free_parameters
+        from flatpc.estimator.reports import Curvature
         from flatpc.learning.run.history import degree_of_overfitting
 
         circuit = self.choice.circuit
@@ -146,7 +146,7 @@ class Run:
         return {
             "model": output,
             **self._about(),
-            "free_parameters": free_parameters(circuit),
+            "free_parameters": circuit.n_free_parameters,
             "columns": [
                 {"name": c.name, "kind": c.kind, "why": c.why, "categories": list(c.categories)} for c in self.columns.columns
             ],

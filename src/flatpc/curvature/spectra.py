@@ -297,7 +297,7 @@ class TraceEstimate:
     """Hessian-vector products that it took."""
 
 
-def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
+def hutchinson(H: HessianOperator, n_products: int, *, seed: int = 0) -> TraceEstimate:
     """Hutchinson's estimate of the trace of H: the mean of `zᵀ H z` over random signs z.
 
     >>> import numpy as np
@@ -339,7 +339,7 @@ def hutchinson(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstim
     return A.estimate(each.mean(), each.std(ddof=1) / np.sqrt(n_products), n_products)
 
 
-def hutch_pp(H: HessianOperator, n_products: int, seed: int = 0) -> TraceEstimate:
+def hutch_pp(H: HessianOperator, n_products: int, *, seed: int = 0) -> TraceEstimate:
     """Hutch++ (Meyer, Musco, Musco and Woodruff, 2021): the trace on a random subspace exactly, the rest by Hutchinson.
 
     >>> import numpy as np

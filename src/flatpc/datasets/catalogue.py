@@ -55,7 +55,7 @@ def datasets() -> list[DataSet]:
     return out
 
 
-def load(name: str, seed: int = 0, fraction: float = 1.0) -> Splits:
+def load(name: str, *, seed: int = 0, fraction: float = 1.0) -> Splits:
     """A data set by its name.
 
     >>> import flatpc as fp
@@ -86,9 +86,9 @@ def load(name: str, seed: int = 0, fraction: float = 1.0) -> Splits:
     choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets])
     seed = seed_number(seed)
     if name in MANIFOLDS:
-        return manifold_splits(name, seed, fraction)
+        return manifold_splits(name, seed=seed, fraction=fraction)
     if name == "gaussian_mixture":
-        return gaussian_mixture_splits(seed, fraction)
+        return gaussian_mixture_splits(seed=seed, fraction=fraction)
     return load_debd(name).fraction(fraction)
 
 

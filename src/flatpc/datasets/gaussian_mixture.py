@@ -48,7 +48,7 @@ class GaussianMixture:
     """`[K, D, D]`: of each component."""
 
     @staticmethod
-    def draw(seed: int = 0, n_variables: int = N_VARIABLES, n_components: int = N_COMPONENTS) -> GaussianMixture:
+    def draw(*, seed: int = 0, n_variables: int = N_VARIABLES, n_components: int = N_COMPONENTS) -> GaussianMixture:
         """A random mixture; every variable has mean 0 and variance 1.
 
         Parameters
@@ -81,7 +81,7 @@ class GaussianMixture:
         scale = np.sqrt(weights @ (np.diagonal(covariances, axis1=1, axis2=2) + (means - centre) ** 2))
         return GaussianMixture(weights, (means - centre) / scale, covariances / np.outer(scale, scale))
 
-    def sample(self, n: int, seed: int = 0) -> Array:
+    def sample(self, n: int, *, seed: int = 0) -> Array:
         """Random rows.
 
         Parameters
@@ -137,7 +137,7 @@ class GaussianMixture:
         return np.asarray(logsumexp(constant[:, None] - 0.5 * (whitened**2).sum(axis=1), axis=0))
 
 
-def gaussian_mixture(n: int, seed: int = 0) -> Array:
+def gaussian_mixture(n: int, *, seed: int = 0) -> Array:
     """Rows of the mixture that `GaussianMixture.draw(seed=0)` gives.
 
     >>> import flatpc as fp
@@ -161,10 +161,10 @@ def gaussian_mixture(n: int, seed: int = 0) -> Array:
     OptionError
         For an option out of its range.
     """
-    return GaussianMixture.draw().sample(n, seed)
+    return GaussianMixture.draw().sample(n, seed=seed)
 
 
-def gaussian_mixture_splits(seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
+def gaussian_mixture_splits(*, seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
     """Train, validation and test rows of `gaussian_mixture`.
 
     >>> import flatpc as fp
@@ -192,5 +192,5 @@ def gaussian_mixture_splits(seed: int = 0, fraction: float = 1.0, size: int = SP
         For an option out of its range.
     """
     size = whole_number("size", size, 1, MOST // 3)
-    rows = gaussian_mixture(3 * size, seed)
+    rows = gaussian_mixture(3 * size, seed=seed)
     return Splits("gaussian_mixture", rows[:size], rows[size : 2 * size], rows[2 * size :]).fraction(fraction)

@@ -30,7 +30,7 @@ Rng = np.random.Generator
 SPLIT_SIZE = 1000
 
 
-def manifold(name: str, n: int, seed: int = 0) -> Array:
+def manifold(name: str, n: int, *, seed: int = 0) -> Array:
     """Rows around a curve in two or three dimensions, each dimension with mean 0 and variance 1.
 
     >>> import flatpc as fp
@@ -61,7 +61,7 @@ def manifold(name: str, n: int, seed: int = 0) -> Array:
     return np.asarray((rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
-def manifold_splits(name: str, seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
+def manifold_splits(name: str, *, seed: int = 0, fraction: float = 1.0, size: int = SPLIT_SIZE) -> Splits:
     """Train, validation and test rows from one standardised draw of `manifold`.
 
     >>> import flatpc as fp
@@ -90,7 +90,7 @@ def manifold_splits(name: str, seed: int = 0, fraction: float = 1.0, size: int =
         For an unknown name, or an option out of its range.
     """
     size = whole_number("size", size, 1, MOST // 3)
-    rows = manifold(name, 3 * size, seed)
+    rows = manifold(name, 3 * size, seed=seed)
     return Splits(name, rows[:size], rows[size : 2 * size], rows[2 * size :]).fraction(fraction)
 
 

@@ -16,7 +16,7 @@ from flatpc._options import choice, number, seed_number, whole_number
 from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator.files import read, write
 from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
-from flatpc.estimator.reports import Curvature, facts, free_parameters, summary
+from flatpc.estimator.reports import Curvature, facts, summary
 from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
 from flatpc.search.choice import Choice
 from flatpc.search.choosing import search
@@ -91,7 +91,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     curvature_
         How sharp the likelihood is: `.sharpness`, `.by_layer`.
     n_parameters_
-        Free parameters: for each sum unit one less than its edges, for each input unit those of its family.
+        How many numbers were learnt, as `Circuit.n_parameters` counts them.
+    n_free_parameters_
+        Those that can be chosen freely (`Circuit.n_free_parameters`); `aic` and `bic` count them.
     n_features_in_, feature_names_in_
         As in scikit-learn; names only if all of the table's are text.
     """
@@ -186,7 +188,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.circuit_ = choice.circuit
         self.candidates_ = choice.candidates
         self.n_iter_ = choice.best.epochs
-        self.n_parameters_ = free_parameters(self.circuit_)
+        self.n_parameters_ = self.circuit_.n_parameters
+        self.n_free_parameters_ = self.circuit_.n_free_parameters
         self.curvature_ = Curvature.of(self.circuit_, rows)
         self.summary_ = summary(self.kinds_, choice, facts(self.circuit_, self.curvature_))
 
@@ -279,7 +282,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return -self.score_samples(X)
 
     def bic(self, X: Any) -> float:
-        """-2 Σ log p(x) + k log N with k = `n_parameters_`: the lower the better.
+        """-2 Σ log p(x) + k log N with k = `n_free_parameters_`: the lower the better.
 
         Parameters
         ----------
@@ -297,10 +300,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
         """
         score = self.score_samples(X)
-        return float(-2 * score.sum() + self.n_parameters_ * np.log(len(score)))
+        return float(-2 * score.sum() + self.n_free_parameters_ * np.log(len(score)))
 
     def aic(self, X: Any) -> float:
-        """-2 Σ log p(x) + 2k with k = `n_parameters_`: the lower the better.
+        """-2 Σ log p(x) + 2k with k = `n_free_parameters_`: the lower the better.
 
         Parameters
         ----------
@@ -317,9 +320,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         DataError
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
         """
-        return float(-2 * self.score_samples(X).sum() + 2 * self.n_parameters_)
+        return float(-2 * self.score_samples(X).sum() + 2 * self.n_free_parameters_)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """New rows, in a table like the one that was learnt from, with whole numbers where it has integers.
 
         Parameters
@@ -343,7 +346,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
         return self.columns_.decode(rows)
 
-    def impute(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
+    def impute(self, X: Any, *, strategy: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.
 
         Parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flatpc.estimator.model_files import load_model, save_model
-from flatpc.estimator.reports import Curvature, free_parameters
+from flatpc.estimator.reports import Curvature
 from flatpc.tables.columns import MISSING, UNSEEN
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDen
     density.kinds_ = density.columns_.kinds
     density.circuit_ = model.circuit
     density.candidates_, density.n_iter_ = (), 0
-    density.n_parameters_ = free_parameters(model.circuit)
+    density.n_parameters_ = model.circuit.n_parameters
+    density.n_free_parameters_ = model.circuit.n_free_parameters
     density.summary_ = str(about.get("summary", f"read from {os.fspath(path)}"))
     density.n_features_in_ = model.circuit.n_variables
     names = model.columns.names

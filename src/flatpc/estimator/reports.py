@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.circuit.nodes import Mixture, Sum
 from flatpc.search.choice import Choice
 from flatpc.tables.recognition import KINDS
 
@@ -43,29 +43,6 @@ class Curvature:
         return Curvature(found.total, found.by_layer, len(some))
 
 
-def free_parameters(circuit: Circuit) -> int:
-    """Numbers that can be chosen freely: weights and tables have one less than their entries for each unit.
-
-    >>> import flatpc as fp
-    >>> free_parameters(fp.structures.rat_spn(2, depth=0, n_repetitions=1, n_inputs=3))  # 3 · 2 Gaussians of 2 numbers, 3 weights
-    14
-    """
-    total = 0
-    for i, node in enumerate(circuit.nodes):
-        if isinstance(node, Product) or circuit.owners[i] != i:
-            continue
-        if isinstance(node, Input):
-            if node.family.learnable:
-                shapes = node.family.parameter_shapes(node.width).values()
-                # A table has one row on the simplex for each unit.
-                total += sum(shape[0] * (shape[1] - 1) if len(shape) == 2 else shape[0] for shape in shapes)
-        else:
-            width, n_edges = circuit.weight_shape(i)
-            mask = node.mask if isinstance(node, Sum) else None
-            total += (width * n_edges if mask is None else int(mask.sum())) - width
-    return total
-
-
 def columns_in_words(kinds: Mapping[str, str]) -> str:
     """How many columns there are of each kind.
 
@@ -79,7 +56,7 @@ def columns_in_words(kinds: Mapping[str, str]) -> str:
 
 def facts(circuit: Circuit, curvature: Curvature) -> str:
     """Size and sharpness, in a few words."""
-    n = free_parameters(circuit)
+    n = circuit.n_free_parameters
     return f"{n:,} free parameter{'' if n == 1 else 's'}, sharpness {curvature.sharpness:.3g}"
 
 

@@ -44,7 +44,7 @@ class Counted:
         return self._trees(*fit_tree_mixture(self.rows, self._sizes, seed=self.seed, **plan.options))
 
     def _factorized(self, smoothing: float) -> Judged:
-        circuit = factorized(self.rows, list(self.families), smoothing)
+        circuit = factorized(self.rows, family=list(self.families), smoothing=smoothing)
         total = np.zeros(len(self.valid))
         for v, kind in enumerate(self.families):
             parameters: Any = circuit.parameters[v]

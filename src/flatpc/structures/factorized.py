@@ -13,7 +13,7 @@ from flatpc.families import asking
 from flatpc.structures.options import FamilyLike, read_columns
 
 
-def factorized(X: Any, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
+def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
     """Independent variables: p(x) = Π_v p_v(x_v), fitted to the rows.
 
     >>> import flatpc as fp

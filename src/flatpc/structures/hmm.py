@@ -12,6 +12,7 @@ from flatpc.structures.options import FamilyLike, random_circuit, resolve_famili
 def hmm(
     length: int,
     n_latents: int,
+    *,
     family: FamilyLike = "bernoulli",
     homogeneous: bool = False,
     seed: int = 0,

@@ -344,7 +344,7 @@ class Columns:
         return out
 
 
-def kinds(X: Any, overrides: Overrides = None) -> dict[str, Kind]:
+def kinds(X: Any, *, overrides: Overrides = None) -> dict[str, Kind]:
     """The kind of every column by name, as `Columns.learn` sees it.
 
     >>> import flatpc as fp

@@ -68,7 +68,7 @@ class PruneGrow(Regularizer):
             if done:
                 flows = get_engine().flows(done[-1].circuit, rows.X, weights=rows.weights)
                 pruned = without_least(done[-1].circuit, flows.sums, self.fraction)
-                circuit = grow(compact(pruned), self.noise, settings.seed + part)
+                circuit = grow(compact(pruned), noise=self.noise, seed=settings.seed + part)
             stopping, limit = settings.stopping, settings.stopping.time_budget
             if limit is not None:
                 stopping = replace(stopping, time_budget=max(limit - _seconds(done), 1e-9))

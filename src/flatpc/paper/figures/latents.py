@@ -39,7 +39,7 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     from flatpc import curvature, fit, structures
     from flatpc.datasets.gaussian_mixture import GaussianMixture, gaussian_mixture_splits
 
-    data = gaussian_mixture_splits(piece["seed"], piece["fraction"])
+    data = gaussian_mixture_splits(seed=piece["seed"], fraction=piece["fraction"])
     start = structures.hclt(data.train, n_latents=piece["latents"], family="gaussian", seed=piece["seed"])
     circuit = fit(
         start, data.train, epochs=piece["epochs"], batch_size=200, seed=piece["seed"], dtype="float64", progress=False

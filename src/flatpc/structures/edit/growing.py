@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def grow(circuit: Circuit, noise: float = 0.1, seed: int = 0) -> Circuit:
+def grow(circuit: Circuit, *, noise: float = 0.1, seed: int = 0) -> Circuit:
     """Two copies of every unit that can have them; with `noise=0` the distribution stays the same.
 
     >>> import numpy as np

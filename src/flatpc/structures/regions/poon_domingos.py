@@ -23,6 +23,7 @@ def poon_domingos(
     delta: float | Sequence[float],
     n_sums: int = 10,
     n_inputs: int = 10,
+    *,
     family: FamilyLike = "gaussian",
     seed: int = 0,
 ) -> Circuit:

@@ -20,6 +20,7 @@ def rat_spn(
     n_repetitions: int = 10,
     n_sums: int = 10,
     n_inputs: int = 10,
+    *,
     family: FamilyLike = "gaussian",
     seed: int = 0,
 ) -> Circuit:

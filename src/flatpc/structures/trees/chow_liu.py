@@ -18,7 +18,7 @@ from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.tree_models import TreeModel, check_prior, fit_tree
 
 
-def chow_liu(X: Any, smoothing: float = 1.0, family: FamilyLike = "categorical", *, prior: str = "even") -> Circuit:
+def chow_liu(X: Any, *, smoothing: float = 1.0, family: FamilyLike = "categorical", prior: str = "even") -> Circuit:
     """The tree-shaped Bayesian network that fits discrete rows best: p(x) = p(x_r) Π p(x_v | x_parent(v)).
 
     >>> import flatpc as fp

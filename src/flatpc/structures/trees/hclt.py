@@ -26,11 +26,11 @@ TREES = ("halved", "clusters")
 def hclt(
     X: Any,
     n_latents: int = 100,
+    *,
     family: FamilyLike = "bernoulli",
     n_trees: int = 1,
     smoothing: float = 1.0,
     seed: int = 0,
-    *,
     init: str = "random",
     noise: float = 0.1,
     trees: str = "halved",

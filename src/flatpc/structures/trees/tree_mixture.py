@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 def tree_mixture(
     X: Any,
     n_trees: int = 10,
+    *,
     smoothing: float = 1.0,
     family: FamilyLike = "categorical",
-    *,
     steps: int = 20,
     seed: int = 0,
 ) -> Circuit:
