@@ -89,7 +89,7 @@ def told_elsewhere(kind: type) -> set[str]:
     """Members that override one of our own, which its class describes, and those that scikit-learn adds to its estimators."""
     own = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
     bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("flatpc.")]
-    overriding = {name for name in own if any(name in vars(base) for base in bases)}
+    overriding = {name for name in own if any(name in vars(base) or name in base.__annotations__ for base in bases)}
     return overriding | {name for name, value in own.items() if type(value).__module__.startswith("sklearn.")}
 
 

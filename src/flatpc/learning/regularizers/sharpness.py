@@ -57,10 +57,10 @@ class Sharpness(Regularizer):
         Options of the adaptive μ = kappa^DoF · scale · ‖∇NLL‖ / ‖∇R‖, with DoF the degree of overfitting in percent, counted up
         to `max_overfitting`.
     rule
-        How the adaptive μ is set. `"overfitting"` is the paper's: the formula above, with gradients in all parameters added up
-        over an epoch. `"released"` is that of its authors' code: norms are medians over five batches, in the sums' logits alone; DoF is
-        relative to the validation NLL and counts only after an epoch in which the training NLL fell and the validation NLL rose;
-        where both moved the same way, μ is a hundredth.
+        How the adaptive μ is set. `"overfitting"` is the paper's: the formula above, with gradients in all parameters added
+        up over an epoch. `"released"` is that of its authors' code: norms are medians over five batches, in the sums' logits
+        alone; DoF is relative to the validation NLL and counts only after an epoch in which the training NLL fell and the
+        validation NLL rose; where both moved the same way, μ is a hundredth.
 
     Raises
     ------
