@@ -173,6 +173,7 @@ def test_wrong_devices_are_refused(ask):
         ({"engine": "torch", "device": "nonsense"}, OptionError, "device='nonsense'; give 'cpu', 'cuda', 'cuda:1'"),
         ({"device": 0}, OptionError, "device=0; give"),
         ({"engine": "jax"}, OptionError, "engine='jax'; choose one of 'auto', 'numba', 'torch'"),
+        ({"engine": np.array([])}, OptionError, r"engine=array\(\[\].*choose one of"),
         ({"dtype": "float16"}, OptionError, "dtype='float16'; choose 'float32' or 'float64'"),
     ]:
         with pytest.raises(error, match=message) as caught:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._options import choice
 from flatpc.circuit.circuit import Circuit
-from flatpc.engine.contract import Dtype, Engine, check_dtype, get_engine
+from flatpc.engine.contract import ENGINES, Dtype, Engine, check_dtype, get_engine
 from flatpc.errors import DataError
 from flatpc.tables.reading import is_torch
 
@@ -22,7 +23,7 @@ BLOCK_BYTES = 1 << 28
 
 def answering(X: Any, engine: str, dtype: str, device: Any) -> tuple[Engine, Dtype]:
     """The engine that answers a question about X, on the device that is named or else on that of X, and its precision."""
-    precision = check_dtype(dtype)
+    engine, precision = choice("engine", engine, ("auto", *ENGINES)), check_dtype(dtype)
     # Apple's devices have no float64; their tensors are evaluated on the CPU unless torch is asked for.
     if device is None and engine != "numba" and is_torch(X) and (engine == "torch" or X.device.type != "mps"):
         device = X.device
