@@ -27,7 +27,7 @@ def test_it_shows_columns_candidates_and_numbers(desk: Path, tmp_path: Path) -> 
         "count",
         "recognised by",
         "independent columns",
-        "hidden Chow-Liu tree(n_latents=3)",
+        "hidden Chow-Liu tree, 3 latents",
         "Sharpness(mu=",
         "chosen",
         "train NLL",

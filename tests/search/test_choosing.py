@@ -127,6 +127,20 @@ def test_the_estimator_gives_the_same_circuit():
     assert np.array_equal(density.score_samples(X), choice.circuit.log_prob(X))
 
 
+@pytest.mark.parametrize("effort", ["quick", 1.0])
+def test_all_doors_give_the_same_bytes_twice_on_one_thread_and_two(effort, tmp_path):
+    X = bits(120, n_variables=20, seed=4)
+
+    def saved(circuit):
+        circuit.save(tmp_path / "circuit")
+        return (tmp_path / "circuit").read_bytes()
+
+    found = [saved(choose(X, effort=effort, seed=2, progress=False, n_threads=n).circuit) for n in (1, 1, 2)]
+    found.append(saved(fp.CircuitDensity(effort=effort, random_state=2, verbose=False).fit(X).circuit_))
+    assert len(set(found)) == 1
+    assert saved(choose(X, effort=effort, seed=3, progress=False).circuit) != found[0]
+
+
 def test_the_time_limit_says_so():
     choice = quick(bits(400), effort=60, time_budget=0.3)
     assert choice.cut_short == "time budget"

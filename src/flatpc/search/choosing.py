@@ -36,7 +36,7 @@ from flatpc.search.plans import (
     trained_plans,
 )
 from flatpc.search.scaling import Scaling, in_users_units
-from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, replay
+from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, build, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
@@ -431,7 +431,7 @@ class _Search:
     def _unjudged(self, began: float) -> Choice:
         """The first plan, because there are too few rows to compare it with others."""
         plan = self._first_plan()
-        circuit = plan.build(self.rows, self.task.families, self.task.seed)
+        circuit = build(plan, self.rows, self.task)
         only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
         return Choice(
             in_users_units(circuit, self.scaling), (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from flatpc.families import Family, asking
+from flatpc.search.leave_one_out import smoothing_of_columns, smoothing_of_tree
 from flatpc.search.plans import Plan
 from flatpc.structures.factorized import factorized
 from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Judged = tuple[Array, Callable[[], "Circuit"]]
 """Log-likelihoods of the validation rows, and how to get the circuit."""
+
+
+def fitted(plan: Plan, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
+    """The circuit of a plan that is counted."""
+    return Counted(rows, rows[:0], families, seed).fit(plan)[1]()
 
 
 class Counted:
@@ -43,7 +49,9 @@ class Counted:
             return self._trees(np.ones(1), [self._tree(**plan.options)])
         return self._trees(*fit_tree_mixture(self.rows, self._sizes, seed=self.seed, **plan.options))
 
-    def _factorized(self, smoothing: float) -> Judged:
+    def _factorized(self, smoothing: float | None) -> Judged:
+        if smoothing is None:
+            smoothing = smoothing_of_columns(self.rows, self.families)
         circuit = factorized(self.rows, family=list(self.families), smoothing=smoothing)
         total = np.zeros(len(self.valid))
         for v, kind in enumerate(self.families):
@@ -51,11 +59,14 @@ class Counted:
             total += asking.log_density(kind, parameters, self.valid[:, v])[:, 0]
         return total, lambda: circuit
 
-    def _tree(self, smoothing: float, prior: str) -> TreeModel:
+    def _tree(self, smoothing: float | None, prior: str) -> TreeModel:
         if prior == "even":
+            assert smoothing is not None
             return fit_tree(self._counts, smoothing)
         # The tree itself doesn't depend on the smoothing.
         tree = self._drawn_to_marginals.tree
+        if smoothing is None:
+            smoothing = smoothing_of_tree(tree, self._counts)
         return TreeModel(tree, tree_tables(tree, self._counts, smoothing, prior))
 
     def _trees(self, weights: Array, models: list[TreeModel]) -> Judged:

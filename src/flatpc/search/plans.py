@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-FACTORIZED = (0.1, 1.0, 5.0)
-"""Smoothings of independent variables."""
-TREES = (("even", (0.1, 1.0)), ("marginals", (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
+FACTORIZED = (None, 0.1, 1.0, 5.0)
+"""Smoothings of independent variables; None is the one that leave-one-out chooses."""
+TREES = (("even", (0.1, 1.0)), ("marginals", (None, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)))
 """Priors of the Chow-Liu tree, and the smoothings of each."""
 MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
 """Numbers of mixed Chow-Liu trees, and their smoothings."""
@@ -61,6 +61,8 @@ NAMES = {
     "mixture": "mixture of independent columns",
     "rat_spn": "random tensorised circuit",
 }
+SEVERAL = {"tree_mixture": "mixture of {} Chow-Liu trees", "hclt": "{} hidden Chow-Liu trees"}
+"""Names of those that may have several trees."""
 STRUCTURES = tuple(NAMES)
 
 
@@ -97,10 +99,24 @@ class Plan:
     def name(self) -> str:
         """For people.
 
-        >>> Plan("hclt", {"n_latents": 8}).name
-        'hidden Chow-Liu tree(n_latents=8)'
+        >>> Plan("hclt", {"n_latents": 8, "init": "chow-liu"}).name
+        'hidden Chow-Liu tree, 8 latents, from a Chow-Liu tree'
+        >>> Plan("tree_mixture", {"n_trees": 5, "smoothing": 3.0}).name
+        'mixture of 5 Chow-Liu trees, smoothing 3'
         """
-        return f"{NAMES[self.structure]}({', '.join(f'{key}={value!r}' for key, value in self.options.items())})"
+        given = self.options
+        n_trees = given.get("n_trees", 1)
+        parts = [SEVERAL[self.structure].format(n_trees) if n_trees > 1 else NAMES[self.structure]]
+        if self.n_latents:
+            parts.append(f"{self.n_latents} latents")
+        if "depth" in given:
+            parts.append(f"depth {given['depth']}")
+        if self.trained:
+            parts += ["from a Chow-Liu tree"] if given.get("init") == "chow-liu" else []
+        else:
+            smoothing = "by leave-one-out" if given["smoothing"] is None else f"{given['smoothing']:g}"
+            parts.append(f"smoothing {smoothing}" + (" (marginals)" if given.get("prior") == "marginals" else ""))
+        return ", ".join(parts)
 
     @property
     def n_latents(self) -> int:
@@ -143,7 +159,7 @@ class Plan:
 def counted_plans(families: Sequence[Family], wishes: Wishes) -> list[Plan]:
     """Independent columns, and Chow-Liu trees where all columns have categories."""
     tables = [_is_table(kind) for kind in families]
-    plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else FACTORIZED[1:2])]
+    plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else [1.0])]
     if all(tables) and len(families) > 1:
         plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
     return [plan for plan in plans if wishes.allow(plan.structure)]

@@ -31,7 +31,7 @@ from flatpc.learning.run.stopping import Stopping
 from flatpc.learning.steps.em import EM
 from flatpc.search import work
 from flatpc.search.checkpoints import Checkpoints
-from flatpc.search.counted import Counted
+from flatpc.search.counted import Counted, fitted
 from flatpc.search.floors import with_floor
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
@@ -162,7 +162,7 @@ class Task:
         self._check_time()
         spent = len(self.splits) * plan.work(*self.shape)
         if plan.trained:
-            circuits = [_build(plan, copy, whole, split.train, self) for split in self.splits]
+            circuits = [build(plan, split.train, self, copy, whole) for split in self.splits]
             parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
             return Candidate(plan, parts, np.inf, spent, copy=copy, whole=whole)
         parts = []
@@ -287,14 +287,16 @@ def run(
 
 def replay(candidate: Candidate, rows: Array, task: Task) -> Circuit:
     """The candidate built from these rows, and trained as it was, without validation."""
-    circuit = _build(candidate.plan, candidate.copy, candidate.whole, rows, task)
+    circuit = build(candidate.plan, rows, task, candidate.copy, candidate.whole)
     for planned in candidate.rounds:
         circuit = run(circuit, rows, task, planned).circuit
     return circuit
 
 
-def _build(plan: Plan, copy: int, whole: int, rows: Array, task: Task) -> Circuit:
-    """The start of a trained plan; that of a copy from a sample of the rows, which makes its trees other ones."""
+def build(plan: Plan, rows: Array, task: Task, copy: int = 0, whole: int = 0) -> Circuit:
+    """A counted plan's circuit, or a trained one's start; a copy's is from a sample of the rows, which makes its trees others."""
+    if not plan.trained:
+        return fitted(plan, rows, task.families, task.seed)
     seed, n = task.seed + copy, len(rows)
     sample = rows
     if copy:
