@@ -206,3 +206,83 @@ def test_kernels_compiled_inside_a_budget_cost_nothing_of_it():
     result = flatpc.fit(start, X, epochs=4, stopping=Stopping(time_budget=0.5), run=Run(callbacks=[compile_more]), progress=False)
     assert sum(taken) > 0.5
     assert result.stopped == "epochs"
+
+
+# ---- only what is needed, and said when it begins ---------------------------------------------------------------------------
+
+FRESH = """
+import sys
+import numpy as np, flatpc as fp
+assert "numba" not in sys.modules
+X = np.random.default_rng(0).integers(0, 2, (16, 4))
+circuit = fp.structures.hclt(X, n_latents=2)
+{}
+"""
+PLANNING = {"sharing.symbols", "sharing.number_sub_rows", "sharing.plan_batch", "work_items.upward", "passes.forward"}
+
+
+def _fresh(folder, what):
+    """A process that finds no kernels: what it prints on stderr, and the modules and functions that it compiles."""
+    child = subprocess.run(
+        [sys.executable, "-c", FRESH.format(what)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert child.stdout == ""
+    return child.stderr, {path.name.partition("-")[0] for path in folder.rglob("*.kernel")}, len(list(folder.rglob("*.kernel")))
+
+
+def test_a_first_log_prob_compiles_the_way_up_alone_and_once(tmp_path):
+    said, kernels, n = _fresh(tmp_path, "circuit.log_prob(X)")
+    assert said.count("compiling") == said.count("\n") == 1
+    assert kernels >= PLANNING
+    modules = {name.partition(".")[0] for name in kernels}
+    assert modules == {"dense", "factor_rows", "passes", "scalars", "sharing", "threads", "tickets", "values", "work_items"}
+    assert not kernels & {"passes.backward", "work_items.downward", "dense.accumulate_outer", "dense.multiply"}
+    # Each for one kind of numbers only.
+    assert n == len(kernels) <= 50
+    # What is there is not compiled again, and nothing is said.
+    said, _, again = _fresh(tmp_path, "circuit.log_prob(X)")
+    assert (said, again) == ("", n)
+    # A first step of EM adds the way down, for the same kind of numbers, and what updates tables; no curvature, no second dtype.
+    said, more, n = _fresh(tmp_path, "fp.fit(circuit, X, epochs=1, dtype='float64', progress=False)")
+    assert said.count("compiling") == 1
+    assert {"passes.backward", "work_items.downward", "input_tables.update_tables"} <= more
+    added = {name.partition(".")[0] for name in more - kernels}
+    assert added == {"adjoints", "collect", "dense", "fused", "input_tables", "passes", "rows", "scalar_adjoints", "tickets",
+                     "update", "work_items"}  # fmt: skip
+    assert n == len(more) <= 95
+
+
+def test_nothing_is_said_and_compiled_without_need(tmp_path):
+    said, kernels, _ = _fresh(tmp_path, "import flatpc.engine.numba.evaluator")
+    assert (said, kernels) == ("", set())
+
+
+def test_a_bar_on_a_terminal_counts_what_is_done(monkeypatch, capsys):
+    from types import SimpleNamespace
+
+    from flatpc.engine.numba.announcing import Announcer
+
+    def compiling_of(module):
+        return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
+
+    ours, theirs = compiling_of("flatpc.engine.numba._kernels.passes"), compiling_of("someone.else")
+    for variables, bar in (({"FORCE_COLOR": "1"}, True), ({"TERM": "dumb"}, False)):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        announcer = Announcer()
+        announcer.on_start(theirs)
+        announcer.on_end(theirs)
+        assert capsys.readouterr().err == ""
+        for _ in range(2):
+            for part in (announcer.on_start, announcer.on_start, announcer.on_end, announcer.on_end):
+                part(ours)
+        said = capsys.readouterr().err
+        assert announcer.done == 4
+        assert ("done" in said) == bar
+        assert bar or said.count("compiling") == 1
+        for name in variables:
+            monkeypatch.delenv(name)

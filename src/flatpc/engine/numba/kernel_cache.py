@@ -23,7 +23,8 @@ import numpy as np
 from numba.core import dispatcher
 
 from flatpc._writing import check_target, replace_file
-from flatpc.engine.numba.kernel_files import ENDING, KernelFiles
+from flatpc.engine.numba import announcing  # noqa: F401 - it says what is compiled
+from flatpc.engine.numba.kernel_files import KernelFiles
 from flatpc.errors import WriteError
 
 _UNUSED_SECONDS = 30 * 24 * 3600
@@ -43,8 +44,6 @@ def kernel_cache(*sources: Path) -> Iterator[None]:
     wanted = cache_folder(sources)
     folder = wanted if _keep(wanted) else None
     _folders.add(folder)
-    if folder is None or not any(folder.glob(f"*{ENDING}")):
-        _announce()
     module: Any = dispatcher
     before = module.FunctionCache
     module.FunctionCache = partial(KernelFiles, folder=folder)
@@ -95,11 +94,6 @@ def _keep(folder: Path) -> bool:
             if time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
     return True
-
-
-@cache
-def _announce() -> None:
-    print("flatpc: compiling its kernels for this machine; this happens once and takes about a minute.", file=sys.stderr)
 
 
 @cache
