@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.paper import figures, full_data, never_lose_table
+from flatpc.paper import figures, full_data, never_lose_table, without_validation
 from flatpc.paper.comparison import Comparison
 from flatpc.paper.cost import table_cost
 from flatpc.paper.figures import ablation
@@ -43,6 +43,9 @@ def texts() -> dict[str, str]:
     return {
         "results-summary.md": summary(compare(RESULTS), answers(RESULTS), cells),
         "never-lose-table.md": never_lose_table.as_markdown(cells),
+        "without-validation-table.md": without_validation.as_markdown(
+            without_validation.entries(Results(RESULTS, "without-validation").all().values())
+        ),
         "full-data-table.md": full_data.as_markdown(full_data.entries(Results(RESULTS, "full-data").all().values())),
     }
 

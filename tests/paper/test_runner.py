@@ -154,14 +154,21 @@ def test_forecast_knows_similar_cells() -> None:
 class TestTables:
     @pytest.mark.parametrize(
         ("name", "n"),
-        [("table1", 8 * 5 * 5 * 11), ("table2", 20 * 5 * 5 * 12), ("never-lose", 20 * 5 * 5 * 14), ("full-data", 20)],
+        [
+            ("table1", 8 * 5 * 5 * 11),
+            ("table2", 20 * 5 * 5 * 12),
+            ("never-lose", 20 * 5 * 5 * 14),
+            ("full-data", 20),
+            ("without-validation", 20 * 3),
+        ],
     )
     def test_the_whole_grid(self, name: str, n: int) -> None:
         cells = table(name).cells()
         assert len(cells) == len(set(cells)) == n
         for protocol, choices in table(name).choices.items():
             assert set(choices) <= {cell.method for cell in table(name).cells(protocol)}
-        assert {cell.fraction for cell in cells} == ({1.0} if name == "full-data" else set(FRACTIONS))
+        fractions = {"full-data": {1.0}, "without-validation": {0.01, 0.05, 0.1}}.get(name, set(FRACTIONS))
+        assert {cell.fraction for cell in cells} == fractions
 
     @pytest.mark.parametrize("name", TABLES)
     def test_quick_is_part_of_the_grid(self, name: str) -> None:
@@ -169,7 +176,7 @@ class TestTables:
         quick = declared.cells(**declared.quick)
         assert set(quick) < set(declared.cells())
         methods = {cell.method for cell in quick}
-        assert methods == {"default"} if name == "full-data" else {"plain"} < methods
+        assert methods >= {"full-data": {"default"}, "without-validation": {"default", "chow_liu"}}.get(name, {"plain"})
 
     @pytest.mark.parametrize(
         "wrong", [{"datasets": ["nope"]}, {"fractions": [0.2]}, {"trials": [7]}, {"methods": ["mu=3"]}, {"protocol": "mine"}]

@@ -8,7 +8,7 @@ from typing import Any
 
 from flatpc.datasets import DEBD, MANIFOLDS
 from flatpc.errors import OptionError
-from flatpc.paper import protocols, simple_densities
+from flatpc.paper import protocols, simple_densities, without_validation
 from flatpc.paper.cells import Cell, Metrics
 from flatpc.paper.never_lose import CONTENDERS, Options, never_lose_cell
 from flatpc.paper.training import einsum_cell, hclt_cell
@@ -59,6 +59,8 @@ class Table:
     """Of one run."""
     tolerance: float = 1e-3
     """By how much an NLL may differ when a cell is run again, relative to it or, where that is small, to 1."""
+    places: frozenset[tuple[str, float]] | None = None
+    """The pairs of data set and fraction that are run; None is for all of them."""
     timed: tuple[str, ...] = ()
     """Methods that do as much as they can within a time, so that other machines get other numbers."""
 
@@ -88,6 +90,8 @@ class Table:
         for trial in trials:
             for fraction in fractions:
                 for dataset in datasets:
+                    if self.places is not None and (dataset, fraction) not in self.places:
+                        continue
                     for method in methods:
                         yield Cell(self.name, dataset, fraction, trial, method, protocol)
 
@@ -137,6 +141,15 @@ TABLES = {
         {"text": Options(time_budget=120.0, n_threads=2)}, tuple(sorted(DEBD)), {"text": ("default",)}, {"text": ()},
         {"datasets": ("nltcs",), "fractions": (1.0,), "trials": (0,), "methods": ("default",)},
         fractions=(1.0,), trials=(0,), n_threads=2, timed=("default",),
+    ),
+    "without-validation": Table(
+        "without-validation", "Our default without validation rows, against simple models that are cross-validated",
+        without_validation.run_cell, {"text": without_validation.Settings()}, tuple(sorted(DEBD)),
+        {"text": without_validation.CONTENDERS}, {"text": ()},
+        {"datasets": ("nltcs",), "fractions": without_validation.FRACTIONS, "trials": (without_validation.TRIAL,),
+         "methods": without_validation.CONTENDERS},
+        fractions=without_validation.FRACTIONS, trials=(without_validation.TRIAL,),
+        places=frozenset(without_validation.PLACES),
     ),
 }  # fmt: skip
 
