@@ -57,9 +57,15 @@ def test_the_tables_of_a_tree_whose_edges_stay(n, smoothing):
 
 def test_the_best_smoothing_is_that_of_the_largest_likelihood():
     rows = table(25)
-    brute = [left_out(rows, lambda others, s=s: fp.structures.factorized(others, family=FAMILIES, smoothing=s).log_prob) for s in SMOOTHINGS[::3]]
+    brute = [
+        left_out(rows, lambda others, s=s: fp.structures.factorized(others, family=FAMILIES, smoothing=s).log_prob)
+        for s in SMOOTHINGS[::3]
+    ]
     best = smoothing_of_columns(rows, FAMILIES)
-    assert max(brute) <= left_out(rows, lambda others: fp.structures.factorized(others, family=FAMILIES, smoothing=best).log_prob) + 1e-9
+    assert (
+        max(brute)
+        <= left_out(rows, lambda others: fp.structures.factorized(others, family=FAMILIES, smoothing=best).log_prob) + 1e-9
+    )
     # The noisier the columns are, the more a tree is drawn to its marginals.
     clear, noise = (np.cumsum(np.random.default_rng(0).random((60, 6)) < p, axis=1) % 2 for p in (0.05, 0.5))
     found = []
