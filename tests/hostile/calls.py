@@ -28,7 +28,7 @@ ASKED = ("Circuit", "CircuitDensity", "EMStep", "GaussianMixture", "OptunaObject
 RETURNED = {
     "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
     "Estimate", "Posterior",
-    "Family", "Fit", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
+    "Family", "Fit", "Flows", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
     "SpectralDensity", "Splits", "Statistics", "Table", "TraceEstimate",
 }  # fmt: skip
 """Classes that functions return, and an abstract one: users don't make them."""
