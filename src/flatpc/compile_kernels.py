@@ -53,7 +53,7 @@ def _engine() -> None:
     _training("float64")
     rows = _rows()
     grid = structures.rat_spn(4, depth=1, n_repetitions=2, n_sums=2, n_inputs=2, family="gaussian")
-    fit(grid, rows, valid=1e3 * rows, method="adam", epochs=1, progress=False, n_threads=1)
+    fit(grid, rows, valid=1e3 * rows, method="adam", epochs=1, progress=False, n_threads=1, dtype="float64")
 
 
 def _training(dtype: Dtype = "float32") -> None:
@@ -90,4 +90,4 @@ if __name__ == "__main__":
     for part in sys.argv[1:]:
         PARTS[part]()
     if not sys.argv[1:]:
-        compile_kernels()
+        compile_kernels(single=True)

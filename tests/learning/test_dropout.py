@@ -89,7 +89,7 @@ def test_a_unit_keeps_its_edges_rather_than_none():
 
 
 def test_nothing_dropped_is_nothing_changed():
-    options = {"epochs": 3, "batch_size": 20, "progress": False}
+    options = {"epochs": 3, "batch_size": 20, "dtype": "float64", "progress": False}
     plain, same = (fp.fit(CIRCUIT, X, regularizer=r, **options).circuit for r in (None, Dropout(0.0, 0.0)))
     np.testing.assert_allclose(plain.log_prob(X), same.log_prob(X), rtol=1e-10)
 

@@ -41,7 +41,14 @@ def test_full_batch_em_climbs(name, step_size):
     X = rows_for(circuit)
     X[::7, 0] = np.nan
     result = fp.fit(
-        circuit, X, epochs=8, batch_size=None, method=fp.EM(step_size=step_size), missing="marginalize", progress=False
+        circuit,
+        X,
+        epochs=8,
+        batch_size=None,
+        method=fp.EM(step_size=step_size),
+        missing="marginalize",
+        dtype="float64",
+        progress=False,
     )
     nll = result.history["train_nll"]
     assert (np.diff(nll) <= 1e-10 * abs(nll[:-1])).all()
@@ -91,7 +98,7 @@ def assert_same(circuit, expected, rtol=1e-9):
 def test_a_step_is_that_of_the_definition(name):
     circuit = circuits()[name]
     X = rows_for(circuit, 15)
-    options = {"epochs": 1, "batch_size": None, "progress": False}
+    options = {"epochs": 1, "batch_size": None, "dtype": "float64", "progress": False}
     plain = fp.fit(circuit, X, method=fp.EM(step_size=0.3), regularizer=fp.learning.Laplace(0.7), **options).circuit
     assert_same(plain, by_definition(circuit, X, 0.3, 0.7))
     sharp = fp.Sharpness(mu=0.8, inputs=True)
@@ -162,7 +169,7 @@ def test_mean_flow_is_the_mean_over_a_layers_edges():
         for i in layer:
             root = sums[i] + np.sqrt(sums[i] ** 2 + 4 * mu * sums[i])
             expected[i] = root / root.sum(axis=1, keepdims=True)
-    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=1.0), "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=1.0), "dtype": "float64", "progress": False}
     found = fp.fit(circuit, X, sharpness=fp.Sharpness(mu="mean-flow"), **options).circuit
     assert set(expected) == set(sums)
     assert_same(found, expected)

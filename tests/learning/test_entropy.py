@@ -124,7 +124,7 @@ def test_a_step_is_that_of_the_definition(children):
 
 def test_without_tau_it_is_plain_em():
     circuit = fp.structures.rat_spn(4, 2, 2, 3, 2, family="bernoulli")
-    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=0.4), "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=0.4), "dtype": "float64", "progress": False}
     found = fp.fit(circuit, X, regularizer=[Entropy(0.0), Laplace(0.3)], **options).circuit
     assert_same(found, by_definition(circuit, X, 0.4, 0.3))
 

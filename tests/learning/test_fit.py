@@ -41,6 +41,7 @@ def test_history_says_what_happened(circuit, data):
         valid=V,
         batch_size=None,
         method=fp.EM(step_size=0.5),
+        dtype="float64",
         run=fp.learning.Run(sharpness_every=2, callbacks=[lambda row, c: seen.append(c().log_prob(V))]),
     )
     history = result.history
@@ -166,12 +167,15 @@ def test_schedules_are_followed(circuit, data):
         X,
         epochs=4,
         batch_size=None,
+        dtype="float64",
         method=fp.EM(step_size=linear(0.8, 0.0)),
         sharpness=fp.Sharpness(mu=stages({0.0: 0.2, 0.5: 0.4})),
     )
     np.testing.assert_allclose(result.history["step_size"], [0.8, 0.6, 0.4, 0.2])
     np.testing.assert_allclose(result.history["mu"], [0.2, 0.2, 0.4, 0.4])
-    first = fit(circuit, X, epochs=1, batch_size=None, method=fp.EM(step_size=0.8), sharpness=fp.Sharpness(mu=0.2)).circuit
+    first = fit(
+        circuit, X, epochs=1, batch_size=None, dtype="float64", method=fp.EM(step_size=0.8), sharpness=fp.Sharpness(mu=0.2)
+    ).circuit
     np.testing.assert_allclose(-first.log_prob(X).mean(), result.history["train_nll"][1], rtol=1e-12)
 
 

@@ -101,7 +101,14 @@ def by_definition(circuit, batches, alpha, beta, anemone, pseudocount, n_rows):
 def test_steps_are_those_of_the_definition(name, beta, anemone):
     circuit = circuits()[name]
     X = rows_for(circuit, 35)
-    options = {"regularizer": fp.learning.Laplace(0.4), "batch_size": 10, "epochs": 2, "seed": 4, "progress": False}
+    options = {
+        "regularizer": fp.learning.Laplace(0.4),
+        "batch_size": 10,
+        "epochs": 2,
+        "seed": 4,
+        "dtype": "float64",
+        "progress": False,
+    }
     found = fp.fit(circuit, X, method=fp.EM(step_size=0.3, momentum=beta, anemone=anemone), **options).circuit
     batches = []
     for epoch in range(2):
@@ -115,7 +122,7 @@ def test_all_rows_and_a_whole_step_are_plain_em():
     """With α = 1 anemone is EM, and a step of full-batch EM with anemone climbs for every α."""
     circuit = fp.structures.hclt(rows_for(circuits()["hclt-bernoulli"]), 4)
     X = rows_for(circuit)
-    options = {"epochs": 3, "batch_size": None, "progress": False}
+    options = {"epochs": 3, "batch_size": None, "dtype": "float64", "progress": False}
     plain, same = (fp.fit(circuit, X, method=fp.EM(step_size=1.0, anemone=a), **options).circuit for a in (False, True))
     np.testing.assert_allclose(plain.log_prob(X), same.log_prob(X), rtol=1e-10)
     nll = fp.fit(circuit, X, method=fp.EM(step_size=0.3, anemone=True), **{**options, "epochs": 20}).history["train_nll"]

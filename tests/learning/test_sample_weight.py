@@ -96,7 +96,7 @@ def test_a_checkpoint_knows_its_weights(tmp_path):
 
 @pytest.mark.parametrize(("weights", "words"), [
     (np.ones(39), "39 numbers"),
-    (np.zeros(40), "0 for every row"),
+    (np.zeros(40), "all weights are zero"),
     (np.full(40, 1e308), "number 0 is 1e[+]308; those above 0 are from"),
     (np.where(np.arange(40) == 7, 1e-30, 1.0), "number 7 is 1e-30"),
     (np.where(np.arange(40) == 3, -1.0, 1.0), "number 3 is -1"),

@@ -49,7 +49,7 @@ def softened(circuit, X, softening):
 
 
 def full_step(circuit, X, softening, step_size=1.0):
-    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=step_size), "progress": False}
+    options = {"epochs": 1, "batch_size": None, "method": fp.EM(step_size=step_size), "dtype": "float64", "progress": False}
     return fp.fit(circuit, X, regularizer=softening, **options)
 
 

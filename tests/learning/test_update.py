@@ -25,6 +25,7 @@ def new_weights(counts, start=None, inputs=False, step_size=1.0, pseudocount=0.0
         "batch_size": None,
         "method": fp.EM(step_size=step_size),
         "regularizer": fp.learning.Laplace(pseudocount),
+        "dtype": "float64",
         "progress": False,
     }
     options["sharpness"] = fp.Sharpness(inputs=inputs, **sharpness) if sharpness else None

@@ -20,10 +20,12 @@ def read_weights(given: Any, n_rows: int) -> Array | None:
     if given is None:
         return None
     give = f"give one number of 0 or more for each of the {n_rows} rows, or None"
-    if isinstance(given, str | bytes | dict | set | frozenset | type) or np.ndim(given) != 1:
+    if isinstance(given, str | bytes | dict | set | frozenset | type):
         raise wrong("sample_weight", given, f"{give}.")
     try:
         found = np.asarray(given)
+        if found.ndim != 1:
+            raise TypeError
         if found.dtype.kind not in "iuf" and not (found.dtype.kind == "O" and len(found)):
             raise TypeError
         weights = np.array(found, np.float64)
@@ -41,5 +43,5 @@ def read_weights(given: Any, n_rows: int) -> Array | None:
         allowed = f"those above 0 are from {SMALLEST:g} to {LARGEST:g}, so multiply all by one number"
         raise wrong("sample_weight", given, f"its number {first} is {weights[first]:g}; {allowed}.")
     if not weights.any():
-        raise wrong("sample_weight", given, "it is 0 for every row; at least one must count.")
+        raise wrong("sample_weight", given, "all weights are zero; at least one row must count.")
     return weights

@@ -21,6 +21,7 @@ from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
 from flatpc.search.choice import Choice
 from flatpc.search.choosing import search
 from flatpc.search.plans import Wishes
+from flatpc.search.repeating import repeated
 from flatpc.tables.columns import MISSING, UNSEEN, Columns
 from flatpc.tables.reading import RawTable, read_raw
 
@@ -127,7 +128,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- learning -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, valid: Any = None, groups: Any = None) -> CircuitDensity:
+    def fit(self, X: Any, y: Any = None, *, valid: Any = None, groups: Any = None, sample_weight: Any = None) -> CircuitDensity:
         """Learn from the rows of X.
 
         Parameters
@@ -140,6 +141,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             Further rows to choose by; without them, rows of X judge in turn, or some are held back.
         groups
             One label for each row; rows of one group never judge a model that has learnt from others of it.
+        sample_weight
+            How often each row of X counts, in whole numbers. It is the same as repeating rows, with all copies of a row in one
+            group.
 
         Returns
         -------
@@ -153,7 +157,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         for note in self.columns_.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         # A value of a training row is seen by being there.
-        encoded = self.columns_.encode(table, self.missing)
+        encoded, groups = repeated(self.columns_.encode(table, self.missing), sample_weight, groups)
         judges = None if valid is None else self._rows(valid)[0]
         found = search(
             encoded,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,17 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, flag, moved, seed_number, thread_count, whole_number
 from flatpc.circuit.rows import MISSING, check_circuit, read_rows
-from flatpc.engine.contract import check_dtype
+from flatpc.engine import clock
+from flatpc.engine.contract import check_dtype, get_engine
 from flatpc.engine.numba.evaluator import Evaluator, Work
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.errors import FlatpcError, OptionError
+from flatpc.errors import FlatpcError, OptionError, ParameterError
 from flatpc.learning.loop import Loop, Plan
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
 from flatpc.learning.regularizers.together import Regularizers
-from flatpc.learning.run.checkpoint import fingerprint
+from flatpc.learning.run.checkpoint import State, fingerprint
 from flatpc.learning.run.distributed import Workers, connect
-from flatpc.learning.run.history import History
+from flatpc.learning.run.history import History, degree_of_overfitting
 from flatpc.learning.run.notes import notes_on
 from flatpc.learning.run.options import Run, read_run
 from flatpc.learning.run.stopping import Stopping, read_stopping
@@ -28,10 +30,10 @@ from flatpc.learning.steps.method import Method, read_method
 from flatpc.learning.steps.rows import TrainingRows
 
 if TYPE_CHECKING:
-    import os
-
     from flatpc.circuit.circuit import Circuit
 
+AFTER_AN_EPOCH = ("epochs", "early stopping", "callback")
+"""Reasons to end after which the circuit is that of the last row of the history."""
 WORTH_THREADS = 5e6
 """Edges times rows of a step below which handing work to a second thread takes longer than the work."""
 _METHOD = "an option of the method: method=fp.EM({}=...), fp.Adam(...) or fp.SGD(...)"
@@ -89,7 +91,7 @@ def fit(
     seed: int = 0,
     missing: str = "raise",
     engine: str = "numba",
-    dtype: str = "float64",
+    dtype: str = "float32",
     n_threads: int | None = None,
     progress: bool = True,
 ) -> Fit:
@@ -129,7 +131,9 @@ def fit(
     engine
         `"numba"`, the one that learns.
     dtype
-        `"float64"` or `"float32"`: the arithmetic of values and weights.
+        `"float32"`: values and weights in single precision, which is faster, and whatever that can't settle in float64: rows
+        that underflow, circuits with tiny weights, and the whole run if a unit loses all its weights. `"float64"`: all in double
+        precision. The validation NLL of the last and of the best epoch is judged in float64 in any case.
     n_threads
         Threads to use; None decides by the size of a step. Results don't depend on it.
     progress
@@ -198,6 +202,24 @@ def _learn(circuit: Circuit, X: Any, settings: Settings) -> Fit:
 
 
 def _run(circuit: Circuit, X: Any, settings: Settings) -> Fit:
+    """One run; again in float64 if a unit lost all its weights to the limits of float32."""
+    began = clock.now()
+    try:
+        return _once(circuit, X, settings)
+    except ParameterError:
+        if settings.dtype == "float64":
+            raise
+    stopping, run = settings.stopping, settings.run
+    if stopping.time_budget is not None:
+        stopping = replace(stopping, time_budget=max(stopping.time_budget - (clock.now() - began), 1e-3))
+    if run.checkpoint is not None:
+        # The file of the first attempt stays: a run that is resumed comes to the same end, and goes on from the second file.
+        run = replace(run, checkpoint=f"{os.fspath(run.checkpoint)}.float64")
+    result = _once(circuit, X, replace(settings, dtype="float64", stopping=stopping, run=run))
+    return replace(result, notes=[*result.notes, "A unit lost all its weights in float32, so all was learnt in float64."])
+
+
+def _once(circuit: Circuit, X: Any, settings: Settings) -> Fit:
     if settings.stopping.patience is not None and settings.valid is None:
         raise OptionError("Stopping(patience=...) judges by validation rows; pass valid=...", option="stopping")
     method, regularizers = settings.method, settings.regularizers
@@ -217,10 +239,27 @@ def _run(circuit: Circuit, X: Any, settings: Settings) -> Fit:
     prepared = None if judges is None else Evidence(evaluator.program, judges)
     loop = Loop(learner, plan, rows, prepared, workers, identity)
     loop.run(notes_on(circuit, rows.X, settings.batch_size))
-    state = loop.state
-    return Fit(
-        loop.result(), state.history, state.stopped, state.best_epoch, state.best_nll, loop.best(), state.notes, evaluator.work
-    )
+    state, best = loop.state, loop.best()
+    history, best_nll = state.history, state.best_nll
+    if judges is not None and evaluator.dtype == "float32":
+        last = loop.circuit() if state.stopped in AFTER_AN_EPOCH else None
+        history, best_nll = _judged(state, judges, last, best)
+    if not settings.epochs:
+        return Fit(circuit, history, state.stopped, 0, best_nll, circuit, state.notes, evaluator.work)
+    return Fit(loop.result(), history, state.stopped, state.best_epoch, best_nll, best, state.notes, evaluator.work)
+
+
+def _judged(state: State, judges: NDArray[np.float64], last: Circuit | None, best: Circuit) -> tuple[History, float]:
+    """The history with the validation NLL of its last and its best epoch in float64, and that of the best."""
+    history = History(dict(row) for row in state.history)
+    ends = {} if last is None or not history else {len(history): last}
+    if state.best_epoch:
+        ends[state.best_epoch] = best
+    for epoch, circuit in ends.items():
+        row = history[epoch - 1]
+        row["valid_nll"] = -float(get_engine().log_prob(circuit, judges).mean())
+        row["overfitting"] = degree_of_overfitting(row["train_nll"], row["valid_nll"])
+    return history, history[state.best_epoch - 1]["valid_nll"] if state.best_epoch else state.best_nll
 
 
 def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float64]:

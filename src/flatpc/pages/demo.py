@@ -115,7 +115,7 @@ def bar_pictures(n: int, seed: int) -> Array:
 def learn(example: Example, sharpness: fp.Sharpness | None, sharpness_every: int = 5, **changes: Any) -> Fit:
     """One run over the example."""
     run = fp.learning.Run(sharpness_every=sharpness_every)
-    options = {"valid": example.data.valid, "run": run, "progress": False, **example.options, **changes}
+    options = {"valid": example.data.valid, "run": run, "progress": False, "dtype": "float64", **example.options, **changes}
     return fp.fit(example.circuit, example.data.train, sharpness=sharpness, **options)
 
 

@@ -35,6 +35,7 @@ from flatpc.search.plans import (
     plain_mixtures,
     trained_plans,
 )
+from flatpc.search.repeating import repeated
 from flatpc.search.scaling import Scaling, in_users_units
 from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, build, replay
 from flatpc.search.work import of_tree, read_effort
@@ -73,6 +74,7 @@ def choose(
     valid: Any = None,
     family: FamilyLike = "bernoulli",
     groups: Any = None,
+    sample_weight: Any = None,
     effort: str | float = "normal",
     judge: str = "auto",
     structure: str = "auto",
@@ -115,6 +117,8 @@ def choose(
         As for `fp.structures.factorized`. Trees and their mixtures are tried where all variables are Bernoulli or Categorical.
     groups
         One label for each row; rows of one group are never on both sides of a split.
+    sample_weight
+        How often each row of X counts, in whole numbers. It is the same as repeating rows, with all copies of a row in one group.
     effort
         Work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of such
         seconds. It is counted, not timed: one seed gives one model on every machine.
@@ -148,6 +152,7 @@ def choose(
         Rows can't be read, or have missing values that `missing` doesn't allow.
     """
     rows, families = read_columns(X, family)
+    rows, groups = repeated(rows, sample_weight, groups)
     judges = None if valid is None else read_columns(valid, families)[0]
     wishes = Wishes(structure, None if n_latents is None else whole_number("n_latents", n_latents, 1))
     return search(

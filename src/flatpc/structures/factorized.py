@@ -10,10 +10,10 @@ from flatpc._options import count
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product
 from flatpc.families import asking
-from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.structures.options import FamilyLike, read_weighted_columns
 
 
-def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1.0) -> Circuit:
+def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1.0, sample_weight: Any = None) -> Circuit:
     """Independent variables: p(x) = Π_v p_v(x_v), fitted to the rows.
 
     >>> import flatpc as fp
@@ -31,6 +31,8 @@ def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1
     smoothing
         Number of additional observations of every variable, spread evenly over its values (Bernoulli, Categorical,
         Binomial). Other families are fitted by maximum likelihood.
+    sample_weight
+        How often each row counts: one number of 0 or more per row. None counts each once.
 
     Returns
     -------
@@ -45,15 +47,15 @@ def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1
         For rows that the families don't allow, or a column without values.
     """
     smoothing = count("smoothing", smoothing)
-    rows, families = read_columns(X, family)
+    rows, families, weights = read_weighted_columns(X, family, sample_weight)
     nodes: list[Node] = []
     parameters = {}
-    ones = np.ones((len(rows), 1))
+    counts = np.ones((len(rows), 1)) if weights is None else weights[:, None]
     for v, kind in enumerate(families):
         fitted = kind.initialize(1, np.random.default_rng(0), "uniform")
         # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
         for _ in range(2):
-            fitted = kind.update(fitted, asking.statistics(kind, fitted, rows[:, v], ones), smoothing)
+            fitted = kind.update(fitted, asking.statistics(kind, fitted, rows[:, v], counts), smoothing)
         parameters[v] = fitted
         nodes.append(Input(v, kind))
     if len(nodes) > 1:

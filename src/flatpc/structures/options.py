@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from flatpc._options import seed_number, several, wrong
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Node
+from flatpc.circuit.row_weights import read_weights
 from flatpc.errors import DataError, MissingValueError
 from flatpc.families.base import Family
 from flatpc.families.binomial import Binomial
@@ -49,6 +50,18 @@ def read_columns(X: Any, family: FamilyLike) -> tuple[Array, list[Family]]:
                 f"merge rare values, sort them into bins, or number them 0, 1, 2, ..."
             )
     return rows, families
+
+
+def read_weighted_columns(X: Any, family: FamilyLike, sample_weight: Any) -> tuple[Array, list[Family], Array | None]:
+    """`read_columns`, without the rows of weight 0, and the weights of the others; None if each row counts once.
+
+    How many values a column has is told by all its rows.
+    """
+    rows, families = read_columns(X, family)
+    weights = read_weights(sample_weight, len(rows))
+    if weights is None:
+        return rows, families, None
+    return rows[weights > 0], families, weights[weights > 0]
 
 
 def resolve_families(family: FamilyLike, n_variables: int) -> list[Family]:

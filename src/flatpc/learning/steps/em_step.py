@@ -13,7 +13,6 @@ from flatpc.circuit.rows import MISSING, check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
-from flatpc.engine.precision import wide_enough
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.distributed import Workers
@@ -50,7 +49,7 @@ class EMStep:
     missing
         `"raise"`, or `"marginalize"` to learn from rows with NaN.
     dtype
-        `"float64"` or `"float32"`, as for `fp.fit`.
+        `"float32"`, or `"float64"`, as for `fp.fit`.
     n_threads
         Threads to use; None takes all cores.
 
@@ -85,7 +84,7 @@ class EMStep:
         regularizer: Any = None,
         seed: int = 0,
         missing: str = "raise",
-        dtype: str = "float64",
+        dtype: str = "float32",
         n_threads: int | None = None,
     ) -> None:
         how: EM = instance("method", read_method(method), EM, "'em' or fp.EM(...)")
@@ -99,7 +98,7 @@ class EMStep:
         self._missing = choice("missing", missing, MISSING)
         weight = number("n_rows", n_rows, SMALLEST, what="it is the number of rows of the whole data set, or their weight")
         threads, arithmetic = thread_count(n_threads), check_dtype(dtype)
-        evaluator = Evaluator(check_circuit(circuit), wide_enough(circuit, arithmetic), threads)
+        evaluator = Evaluator(check_circuit(circuit), arithmetic, threads)
         self._learner = how.learner(evaluator, TrainingRows(np.empty((0, 0)), total=weight), chosen, Workers(), seed_number(seed))
 
     def accumulate(self, X: Any, *, sample_weight: Any = None) -> Statistics:

@@ -40,5 +40,7 @@ def to_circuit(evaluator: Evaluator, parameters: Parameters | None = None) -> Ci
             # A Bernoulli's p(1) is then exactly 1 where p(0) is 0.
             table = group.view(inputs)
             table /= table.sum(axis=1, keepdims=True)
-    new: dict[int, Any] = {i: w / w.sum(axis=1, keepdims=True) for i, w in weights.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # A unit without weights becomes NaN, which the circuit refuses.
+        new: dict[int, Any] = {i: w / w.sum(axis=1, keepdims=True) for i, w in weights.items()}
     return circuit.with_parameters({**new, **packing.unpack_inputs(circuit, program, inputs)})

@@ -13,12 +13,14 @@ from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.families.indicator import Indicator
-from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.structures.options import FamilyLike, read_weighted_columns
 from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.tree_models import TreeModel, check_prior, fit_tree
 
 
-def chow_liu(X: Any, *, smoothing: float = 1.0, family: FamilyLike = "categorical", prior: str = "even") -> Circuit:
+def chow_liu(
+    X: Any, *, smoothing: float = 1.0, family: FamilyLike = "categorical", prior: str = "even", sample_weight: Any = None
+) -> Circuit:
     """The tree-shaped Bayesian network that fits discrete rows best: p(x) = p(x_r) Π p(x_v | x_parent(v)).
 
     >>> import flatpc as fp
@@ -44,6 +46,8 @@ def chow_liu(X: Any, *, smoothing: float = 1.0, family: FamilyLike = "categorica
     prior
         `"even"`, or `"marginals"`: smoothing adds its rows to each value of the parent, with the child distributed as it is in
         all rows. For sparse or few rows this makes a better model, between the tree and independent variables.
+    sample_weight
+        How often each row counts: one number of 0 or more per row. None counts each once.
 
     Returns
     -------
@@ -59,8 +63,9 @@ def chow_liu(X: Any, *, smoothing: float = 1.0, family: FamilyLike = "categorica
     """
     smoothing = count("smoothing", smoothing)
     check_prior(prior)
-    rows, families = read_columns(X, family)
-    return tree_circuit([fit_tree(PairCounts(rows, table_sizes(families, "a Chow-Liu tree")), smoothing, prior)])
+    rows, families, weights = read_weighted_columns(X, family, sample_weight)
+    counts = PairCounts(rows, table_sizes(families, "a Chow-Liu tree"), weights)
+    return tree_circuit([fit_tree(counts, smoothing, prior)])
 
 
 def tree_circuit(models: Sequence[TreeModel], weights: Any = None) -> Circuit:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from flatpc._options import choice, count, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
+from flatpc.errors import OptionError
 from flatpc.families.base import Family
-from flatpc.structures.options import FamilyLike, random_circuit, read_columns
+from flatpc.structures.options import FamilyLike, random_circuit, read_weighted_columns
 from flatpc.structures.trees.chow_liu import table_sizes
 from flatpc.structures.trees.initial_trees import Start, check_init
 from flatpc.structures.trees.mutual_information import PairCounts, binned
@@ -35,6 +36,7 @@ def hclt(
     noise: float = 0.1,
     trees: str = "halved",
     prior: str = "even",
+    sample_weight: Any = None,
 ) -> Circuit:
     """A hidden Chow-Liu tree over the variables of X, or a mixture of several.
 
@@ -79,6 +81,8 @@ def hclt(
         explains best.
     prior
         What smoothing adds to the tables with which learning starts; see `chow_liu`.
+    sample_weight
+        How often each row counts: one number of 0 or more per row. None counts each once. Not with `trees="clusters"`.
 
     Returns
     -------
@@ -98,16 +102,18 @@ def hclt(
     n_latents = whole_number("n_latents", n_latents, 1)
     n_trees, seed = whole_number("n_trees", n_trees, 1), seed_number(seed)
     choice("trees", trees, TREES)
-    rows, families = read_columns(X, family)
+    rows, families, counted = read_weighted_columns(X, family, sample_weight)
+    if counted is not None and trees == "clusters" and n_trees > 1:
+        raise OptionError("trees='clusters' counts each row once; leave sample_weight out, or choose trees='halved'.")
     if init != "random":
         table_sizes(families, f"a hidden Chow-Liu tree with init={init!r}")
     # The tree is learnt from codes, in which numbers stand for their bins; the inputs are those of the families.
-    codes, sizes = binned(rows, families)
+    codes, sizes = binned(rows, families, counted)
     if trees == "clusters" and n_trees > 1:
         weights, models = fit_tree_mixture(codes, sizes, n_trees, smoothing, seed=seed)
         shapes = [model.tree for model in models]
     else:
-        counts = PairCounts(codes, sizes)
+        counts = PairCounts(codes, sizes, counted)
         shapes = _halved(counts.mutual_information(smoothing if prior == "even" else 1.0), n_trees)
         weights = np.full(n_trees, 1 / n_trees)
         models = [] if init == "random" else [TreeModel(tree, tree_tables(tree, counts, smoothing, prior)) for tree in shapes]

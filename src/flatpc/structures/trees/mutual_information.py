@@ -40,7 +40,7 @@ _FEW_VALUES = 16
 _IN_DOUBLE = 1 << 13
 
 
-def binned(X: Array, families: Sequence[Family]) -> tuple[Array, list[int]]:
+def binned(X: Array, families: Sequence[Family], weights: Array | None = None) -> tuple[Array, list[int]]:
     """Codes 0, 1, ... for every column, and how many there are: Bernoulli and Categorical values as they are, others in bins.
 
     Bins hold about equally many rows, and are so few that a pair of columns has about five rows in each of its cells: two at
@@ -52,7 +52,7 @@ def binned(X: Array, families: Sequence[Family]) -> tuple[Array, list[int]]:
     ([4], [20, 20, 20, 20])
     """
     codes, sizes = X, []
-    n_bins = min(max(int(np.sqrt(len(X) / 5)), 2), 8)
+    n_bins = min(max(int(np.sqrt((len(X) if weights is None else weights.sum()) / 5)), 2), 8)
     for v, family in enumerate(families):
         if family.is_free_table:
             sizes.append(family.n_categories or 0)
@@ -60,10 +60,22 @@ def binned(X: Array, families: Sequence[Family]) -> tuple[Array, list[int]]:
         seen = ~np.isnan(X[:, v])
         codes = X.copy() if codes is X else codes
         # Borders that coincide are one: a value that many rows share makes a wide bin.
-        borders = np.unique(np.quantile(X[seen, v], np.arange(1, n_bins) / n_bins, method="higher"))
+        shares = np.arange(1, n_bins) / n_bins
+        if weights is None:
+            borders = np.unique(np.quantile(X[seen, v], shares, method="higher"))
+        else:
+            borders = np.unique(_weighted_quantiles(X[seen, v], weights[seen], shares))
         codes[seen, v] = np.searchsorted(borders, X[seen, v], side="right")
         sizes.append(len(borders) + 1)
     return codes, sizes
+
+
+def _weighted_quantiles(x: Array, weights: Array, shares: Array) -> Array:
+    """As `np.quantile(..., method="higher")` of rows that are repeated as often as their weight says."""
+    order = np.argsort(x, kind="stable")
+    up_to = np.cumsum(weights[order])
+    place = np.ceil((up_to[-1] - 1) * shares)
+    return np.asarray(x[order][np.minimum(np.searchsorted(up_to, place, side="right"), len(x) - 1)])
 
 
 class PairCounts:
@@ -82,7 +94,8 @@ class PairCounts:
     `table [S, S]` holds all counts where there are `MAX_TABLE` values or fewer, and is None otherwise.
     """
 
-    def __init__(self, X: Array, sizes: Sequence[int]) -> None:
+    def __init__(self, X: Array, sizes: Sequence[int], weights: Array | None = None) -> None:
+        """Count rows, each as often as its weight says; None counts each once."""
         self.sizes = np.asarray(sizes, dtype=np.int64)
         if len(self.sizes) > MAX_VARIABLES:
             raise TooLargeError(
@@ -90,7 +103,7 @@ class PairCounts:
                 f"information of all pairs would outgrow 1 GiB. Leave variables out, or choose a structure without a tree."
             )
         self.start = np.concatenate([[0], np.cumsum(self.sizes)])
-        self._codes = JointCodes(X, self.sizes)
+        self._codes = JointCodes(X, self.sizes, weights)
         self.table: NDArray[Any] | None = self._full_table() if self.start[-1] <= MAX_TABLE else None
 
     @classmethod
