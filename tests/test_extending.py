@@ -179,7 +179,7 @@ def test_an_em_update(package, tmp_path):
     for i, F in TREE.flows(BITS).sums.items():
         new = F**0.5 / (F**0.5).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(found.parameters[i], 0.7 * TREE.parameters[i] + 0.3 * new, rtol=1e-10)
-    with pytest.raises(OptionError, match="Sharpness and Cooled can't be combined: both put an equation"):
+    with pytest.raises(OptionError, match="Cooled and Sharpness can't be combined: both put an equation"):
         fp.fit(TREE, BITS, regularizer=cooled(), sharpness=fp.Sharpness(), progress=False)
     whole = fp.fit(TREE, BITS, regularizer=cooled(), epochs=4, batch_size=30, progress=False).circuit
     fp.fit(TREE, BITS, regularizer=cooled(), epochs=2, batch_size=30, run=tmp_path / "run", progress=False)
