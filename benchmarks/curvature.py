@@ -79,11 +79,11 @@ def _over_passes(circuit: fp.Circuit, X: Array, rows: NDArray[np.int64]) -> tupl
     gradient, product = best(lambda: evaluator.statistics(shared, rows), lambda: H @ v)
     # Unshared evidence: the gradient too is taken row by row, as it must be for continuous data.
     plain, penalty = best(
-        lambda: evaluator.statistics(separate, rows), lambda: fp.curvature.penalty_of_rows(passes, separate, rows)
+        lambda: evaluator.statistics(separate, rows), lambda: fp.curvature.penalties.penalty_of_rows(passes, separate, rows)
     )
     # Discrete data: what rows have in common is done once, as far as squares allow.
     plain_shared, penalty_shared = best(
-        lambda: evaluator.statistics(shared, rows), lambda: fp.curvature.penalty_of_rows(passes, shared, rows)
+        lambda: evaluator.statistics(shared, rows), lambda: fp.curvature.penalties.penalty_of_rows(passes, shared, rows)
     )
     return trace / flows, product / gradient, penalty / plain, penalty_shared / plain_shared, _rows_per_sub_row(shared, rows)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import flatpc as fp
 from flatpc.curvature.layout import Layout
+from flatpc.curvature.penalties import penalty_of_rows
 from flatpc.errors import MissingValueError, OptionError, TiedParametersError
 from tests.curvature.cases import assert_close, problems
 from tests.curvature.oracle import Oracle
@@ -219,7 +220,7 @@ def test_memory_only_changes_the_cutting():
     for memory in (1 << 14, 1 << 30):
         passes = Passes(Evaluator(circuit, memory=memory))
         evidence = Evidence(passes.program, X)
-        found.append(fp.curvature.penalty_of_rows(passes, evidence, np.arange(50)))
+        found.append(penalty_of_rows(passes, evidence, np.arange(50)))
         if memory == 1 << 14:
             assert len(list(passes.blocks(evidence, np.arange(50), None, shared=True))) > 1
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-13)
@@ -235,8 +236,8 @@ def test_row_weights_count_rows():
     circuit = fp.structures.hclt(X, n_latents=3)
     passes = Passes(Evaluator(circuit))
     evidence = Evidence(passes.program, X)
-    value, gradient = fp.curvature.penalty_of_rows(passes, evidence, np.arange(5), row_weights=np.array([2.0, 0, 0, 0.5, 0]))
-    first, fourth = (fp.curvature.penalty_of_rows(passes, evidence, np.array([r])) for r in (0, 3))
+    value, gradient = penalty_of_rows(passes, evidence, np.arange(5), row_weights=np.array([2.0, 0, 0, 0.5, 0]))
+    first, fourth = (penalty_of_rows(passes, evidence, np.array([r])) for r in (0, 3))
     assert value == pytest.approx(2 * first[0] + 0.5 * fourth[0], rel=1e-13)
     assert_close(gradient, 2 * first[1] + 0.5 * fourth[1], 1e-13)
 
@@ -251,7 +252,7 @@ def test_float32_evaluators_serve_training():
     found = []
     for dtype in ("float32", "float64"):
         passes = Passes(Evaluator(circuit, dtype))
-        found.append(fp.curvature.penalty_of_rows(passes, Evidence(passes.program, X), np.arange(30), space="logits"))
+        found.append(penalty_of_rows(passes, Evidence(passes.program, X), np.arange(30), space="logits"))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert_close(found[0][1], found[1][1], 1e-4)
 
@@ -270,7 +271,7 @@ def test_threads_change_nothing():
         evidence = Evidence(passes.program, X)
         (block,) = passes.blocks(evidence, np.arange(300), None, shared=True)
         products = passes.products(block, np.linspace(-1, 1, 3 * passes.layout.size).reshape(3, -1))
-        found.append([products, *fp.curvature.penalty_of_rows(passes, evidence, np.arange(300))])
+        found.append([products, *penalty_of_rows(passes, evidence, np.arange(300))])
     for one, three in zip(*found, strict=True):
         assert np.array_equal(one, three)
 
@@ -286,7 +287,7 @@ def test_wanting_the_leaves_changes_nothing():
     found = []
     for leaves in (False, True):
         passes = Passes(Evaluator(circuit), leaves=leaves)
-        found.append(fp.curvature.penalty_of_rows(passes, Evidence(passes.program, X), np.arange(40)))
+        found.append(penalty_of_rows(passes, Evidence(passes.program, X), np.arange(40)))
     assert found[0][0] == found[1][0]
     assert np.array_equal(found[0][1], found[1][1])
 

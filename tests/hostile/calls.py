@@ -23,7 +23,7 @@ ROOMS = tuple(
         "", ".tables", ".structures", ".queries", ".curvature", ".learning", ".search", ".datasets", ".estimator", ".adapters",
     ]
 )  # fmt: skip
-ASKED = ("Circuit", "CircuitDensity", "EMStep", "GaussianMixture", "OptunaObjective", "Splits")
+ASKED = ("Circuit", "CircuitDensity", "EMStep", "GaussianMixture", "OptunaObjective", "PreparedPenalty", "Splits")
 """Classes whose methods users call. Those of families get what an engine has checked."""
 RETURNED = {
     "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
@@ -131,9 +131,6 @@ def _study() -> Any:
 def calls(folder: Any) -> dict[str, Call]:
     """A call for each name of the surface; files are written to `folder`."""
     from flatpc.adapters import OptunaObjective, from_pyjuice
-    from flatpc.curvature.passes import Passes
-    from flatpc.engine.numba.evaluator import Evaluator
-    from flatpc.engine.numba.evidence import Evidence
 
     s, l, c, q, d = fp.structures, fp.learning, fp.curvature, fp.queries, fp.datasets
     model = folder / "model.safetensors"
@@ -147,8 +144,6 @@ def calls(folder: Any) -> dict[str, Call]:
     rows = mixture.sample(3)
     H = c.operator(circuit(), X)
     step = l.EMStep(circuit(), n_rows=24)
-    passes = Passes(Evaluator(circuit()))
-    learnt = {"passes": passes, "evidence": Evidence(passes.program, X), "rows": np.arange(5)}
     nodes = {"a": "sum", "b": ("bernoulli", 0, 0.5), "c": ("bernoulli", 0, 0.25)}
     small = {"n_variables": 3, "n_sums": 2, "n_inputs": 2, "n_repetitions": 2}
     curved: dict[str, Any] = {name: Call(getattr(c, name), {**asked}) for name in CURVED}
@@ -257,7 +252,8 @@ def calls(folder: Any) -> dict[str, Call]:
         "curvature.hutchinson": Call(c.hutchinson, {"H": H, "n_products": 4}),
         "curvature.landscape": Call(c.landscape, {**asked, "dimensions": 1, "n_steps": 3}),
         "curvature.likelihood_hessian": Call(c.likelihood_hessian, {"circuit": circuit(), "x": X[0]}),
-        "curvature.penalty_of_rows": Call(c.penalty_of_rows, learnt),
+        "PreparedPenalty": Call(c.PreparedPenalty, asked),
+        "PreparedPenalty.of": Call(c.PreparedPenalty(circuit(), X).of, {"rows": [0, 1]}),
         "curvature.spectral_density": Call(c.spectral_density, {**asked, "n_vectors": 2, "n_steps": 3, "n_grid": 9}),
         "queries.conditional_log_prob": Call(q.conditional_log_prob, {**asked, "given": [0]}),
         "queries.sample": Call(q.sample, {"circuit": circuit(), "n": 2}),

@@ -11,7 +11,7 @@ Everything is about the Hessian of the *negative* log-likelihood, of the rows' s
 | `operator(circuit, X)` | the Hessian as something that multiplies vectors |
 | `eigenvalues(circuit, X)`, `spectral_density(circuit, X)` | its spectrum |
 | `hutchinson(H, n)`, `hutch_pp(H, n)` | its trace as others estimate it, to compare with |
-| `penalty(circuit, X)` | the trace, and its gradient; `penalty_of_rows` inside a training loop |
+| `penalty(circuit, X)` | the trace, and its gradient; `PreparedPenalty` inside a training loop |
 | `landscape(circuit, X)` | the loss along one or two directions |
 | `laplace(circuit, X)` | the posterior around a fit: error bars on answers |
 | `influence(circuit, X)`, `leave_one_out(circuit, X)` | which rows a fit is based on, and how well it does without each |
@@ -24,8 +24,9 @@ from flatpc.curvature.hessians import hessian, likelihood_hessian
 from flatpc.curvature.influences import influence, leave_one_out
 from flatpc.curvature.landscapes import Landscape, landscape
 from flatpc.curvature.operators import HessianOperator, operator
-from flatpc.curvature.penalties import Penalty, penalty, penalty_of_rows
+from flatpc.curvature.penalties import Penalty, penalty
 from flatpc.curvature.posterior import Estimate, Posterior, laplace
+from flatpc.curvature.prepared import PreparedPenalty
 from flatpc.curvature.spectra import (
     Eigenvalues,
     SpectralDensity,
@@ -45,6 +46,7 @@ __all__ = [
     "Landscape",
     "Penalty",
     "Posterior",
+    "PreparedPenalty",
     "SpectralDensity",
     "TraceEstimate",
     "breakdown",
@@ -60,7 +62,6 @@ __all__ = [
     "likelihood_hessian",
     "operator",
     "penalty",
-    "penalty_of_rows",
     "spectral_density",
     "trace",
 ]

@@ -118,7 +118,7 @@ def penalty_of_rows(
     >>> c = fp.Circuit([coin, fp.Sum(children=(0,))], {0: {"p": [0.2, 0.8]}, 1: [[0.5, 0.5]]})
     >>> passes = Passes(Evaluator(c, "float64"), False)
     >>> evidence = Evidence(passes.program, np.array([[1.0], [0.0]]))
-    >>> value, gradient = fp.curvature.penalty_of_rows(passes, evidence, np.array([0]))
+    >>> value, gradient = fp.curvature.penalties.penalty_of_rows(passes, evidence, np.array([0]))
     >>> round(value, 6), gradient.round(6).tolist()
     (2.72, [-2.176, -8.704])
 
