@@ -20,7 +20,7 @@ folder = sys.argv[1]
 X = np.load(f"{folder}/X.npy")
 Y = np.load(f"{folder}/Y.npy")
 Laplace, Run, Stopping = fp.learning.Laplace, fp.learning.Run, fp.learning.Stopping
-apart = {"epochs": 3, "progress": False, "n_threads": 1}
+apart = {"epochs": 3, "dtype": "float64", "progress": False, "n_threads": 1}
 common = {**apart, "run": Run(distributed=True)}
 hclt, rat = fp.load(f"{folder}/hclt"), fp.load(f"{folder}/rat")
 logged = Run(distributed=True, log=f"{folder}/log")
@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
 def alone(folder, name):
     X, Y = np.load(folder / "X.npy"), np.load(folder / "Y.npy")
     hclt, rat = fp.load(folder / "hclt"), fp.load(folder / "rat")
-    common = {"epochs": 3, "progress": False}
+    common = {"epochs": 3, "dtype": "float64", "progress": False}
     if name == "em":
         return fp.fit(
             hclt, X, valid=X[:5], batch_size=33, sharpness=fp.Sharpness(mu=0.2), regularizer=fp.learning.Laplace(0.1), **common
