@@ -15,7 +15,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make adapters run the tests that need PyJuice, optuna, curvlinops, libcirkit and spflow, in $(PEERS)"
 	@echo "make hostile try 20,000 and more damaged files, odd tables, wrong options, kills; write the counts into docs"
-	@echo "make sanitize run the tests of the kernels with every index checked; compiles for minutes the first time"
+	@echo "make sanitize run all tests with every index of the kernels checked; compiles for minutes the first time"
 	@echo "make lint    ruff, formatting, mypy --strict"
 	@echo "make bench   measure speed ratios, keep them in benchmarks/results.json, write them into README and docs"
 	@echo "make docs    build the documentation into docs/_build"
@@ -35,14 +35,13 @@ adapters: $(PEERS)/installed
 hostile: $(VENV)/installed-dev
 	$(BIN)/python -m flatpc.compile_kernels
 	rm -rf .hostile && mkdir .hostile
-	FLATPC_HOSTILE=long FLATPC_HOSTILE_LOG=$(CURDIR)/.hostile $(BIN)/python -m pytest tests/hostile -n 2 --durations 10
+	FLATPC_HOSTILE=long FLATPC_HOSTILE_LOG=$(CURDIR)/.hostile $(BIN)/python -m pytest tests/hostile tests/structures/test_scale.py -n 2 --durations 10
 	$(BIN)/python docs/write_reliability.py .hostile
 
 # Kernels with checked indices are kept in a folder of their own.
 sanitize: $(VENV)/installed-dev
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto tests/engine tests/queries tests/curvature tests/learning tests/search \
-		tests/hostile/test_extreme_circuits.py tests/hostile/test_extreme_curvature.py tests/hostile/test_memory_safety.py \
-		tests/hostile/test_pools.py
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m flatpc.compile_kernels
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
