@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from flatpc._options import choice, instance
 from flatpc.errors import ShapeError
-from flatpc.tables.reading import read_matrix, refuse_missing
+from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 Array = NDArray[np.float64]
-MISSING = ("raise", "marginalize")
 
 
 def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:

@@ -9,7 +9,6 @@ Bernoulli is the categorical `[p(0), p(1)]`, with two numbers that move independ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from flatpc._options import choice
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.wide import Wide
+from flatpc.engine.numba.views import input_view, weight_view
 from flatpc.errors import TiedParametersError
 
 if TYPE_CHECKING:
@@ -194,15 +194,11 @@ class FlatIndex:
         start = 0
         for i, (rows, columns) in self._layout.shapes.items():
             node = self._layout.circuit.nodes[i]
-            weighted = i in self._program.weight_blocks
-            offset, shape = (self._program.weight_blocks if weighted else self._program.input_blocks)[i]
-            flat = weights if weighted else tables
-            block = flat[:, offset : offset + math.prod(shape)].reshape(len(flat), *shape)
-            if len(shape) == 1:
-                block = block[:, None]
-            elif not isinstance(node, Sum):  # a Mixture's and an Input's units run fastest
-                block = block[:, :, :rows].swapaxes(1, 2)
-            yield slice(start, start + rows * columns), block[:, :, :columns], node.mask if isinstance(node, Sum) else None
+            if i in self._program.weight_blocks:
+                view = weight_view(self._layout.circuit, self._program, weights, i)
+            else:
+                view = input_view(self._layout.circuit, self._program, tables, i)[:, :columns].swapaxes(1, 2)
+            yield slice(start, start + rows * columns), view, node.mask if isinstance(node, Sum) else None
             start += rows * columns
 
     def spread(self, vectors: Array, dtype: Any = np.float64) -> tuple[Any, Array]:

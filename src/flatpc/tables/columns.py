@@ -28,14 +28,13 @@ from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.poisson import Poisson
 from flatpc.tables.filling import fill_in, new_table
-from flatpc.tables.reading import DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
+from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
 from flatpc.tables.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Array = NDArray[np.float64]
-MISSING = ("raise", "marginalize")
 UNSEEN = ("raise", "missing")
 
 

@@ -21,6 +21,8 @@ from flatpc.errors import ColumnTypeError, DataError, MissingValueError, ShapeEr
 Array = NDArray[np.float64]
 _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
+MISSING = ("raise", "marginalize")
+"""What may be done with missing values."""
 LARGEST_WHOLE = 1 << 53
 """Whole numbers up to here are exact in float64."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from flatpc.curvature._kernels.pairs import add_column_sums, add_row_sums
 from flatpc.curvature._kernels.penalty_directions import SHARED_DIRECTION, SIMPLEX, WEIGHTS, direction, kappa_term, shares
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import MOVED, STILL, UNWANTED, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import MOVED, STILL, UNWANTED, batch_row, power, scale, value_row
+from flatpc.engine.numba._kernels.adjoints import block_of
 from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     ADJOINT_ROWS,

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine.numba._kernels.columns import ADJOINT, ADJOINT_ROWS, CHILD, CHILD_END, SCOPE, STRIDE
+from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, SCOPE
 from flatpc.engine.numba._kernels.compiling import inner
 from flatpc.engine.numba._kernels.work_items import scale_of
 
@@ -30,13 +30,6 @@ def complete_marks(P, marks, wanted):
             still &= marks[P.child[q]] & STILL != 0
             unwanted &= marks[P.child[q]] & UNWANTED != 0
         marks[s] |= (STILL if still else 0) | (UNWANTED if unwanted else 0)
-
-
-@inner
-def block_of(A, B, P, s):
-    """A step's part of A, or of one direction's VT or AT, [rows, stride]."""
-    start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
-    return A[start : start + rows * stride].reshape(rows, stride)
 
 
 @inner

@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 
 from flatpc.curvature._kernels.penalty_directions import SIMPLEX, curvature
-from flatpc.curvature._kernels.rows import COUNTED, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import COUNTED, power, scale, value_row
+from flatpc.engine.numba._kernels.adjoints import block_of
 from flatpc.engine.numba._kernels.columns import (
     CATEGORIES,
     CHILD,

@@ -11,7 +11,8 @@ import numpy as np
 
 from flatpc.curvature._kernels import penalty_directions
 from flatpc.curvature._kernels.penalty_directions import SIMPLEX, WEIGHTS, explicit, kappa_term, shares, table_kappa
-from flatpc.curvature._kernels.rows import STILL, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import STILL, batch_row, power, scale, value_row
+from flatpc.engine.numba._kernels.adjoints import block_of
 from flatpc.engine.numba._kernels.columns import (
     ADJOINT_ROWS,
     CATEGORIES,

@@ -18,7 +18,8 @@ from flatpc.curvature._kernels.penalty_directions import (
     table_kappa,
 )
 from flatpc.curvature._kernels.products import others, total_shift
-from flatpc.curvature._kernels.rows import MOVED, STILL, batch_row, block_of, power, scale, value_row
+from flatpc.curvature._kernels.rows import MOVED, STILL, batch_row, power, scale, value_row
+from flatpc.engine.numba._kernels.adjoints import block_of
 from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     CHILD,

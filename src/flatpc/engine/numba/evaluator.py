@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from flatpc._options import thread_count
 from flatpc.engine.contract import Dtype, Flows
-from flatpc.engine.numba import packing
+from flatpc.engine.numba import packing, views
 from flatpc.engine.numba._kernels import columns, log_domain, log_flows, passes, work_items
 from flatpc.engine.numba._kernels.adjoints import ADJOINTS, FLOWS, FUSED
 from flatpc.engine.numba._kernels.collect import flow_of_root, update_weights
@@ -365,6 +365,14 @@ class Evaluator:
     def unit_values(self, X: Array) -> list[Array]:
         """For each node `[N, K]`: logarithms of values."""
         return self._by_node(self._log_domain(X)[0])
+
+    def weight_views(self, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Owner -> `[units, edges]`, a view of a flat array in the layout of the weights."""
+        return views.weight_views(self.circuit, self.program, flat)
+
+    def input_views(self, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Owner -> `[rows, units]`, a view of a flat array in the layout of the inputs."""
+        return views.input_views(self.circuit, self.program, flat)
 
     def unit_flows(self, X: Array) -> list[Array]:
         """For each node `[N, K]`: flows, row by row."""

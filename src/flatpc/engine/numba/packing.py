@@ -5,14 +5,15 @@ Weights have the engine's dtype; input tables, which are small, stay in float64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.nodes import Input, Mixture, Sum
+from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine.numba.program import Program
+from flatpc.engine.numba.views import input_views, weight_view, weight_views
 from flatpc.families import packing
 from flatpc.families.base import Statistics
 
@@ -41,7 +42,7 @@ def pack_weights(circuit: Circuit, program: Program, dtype: str) -> Flat:
         weights: Any = circuit.parameters[i]
         if dtype == "float32":
             weights = np.where((weights > 0) & (weights < SMALLEST_FLOAT32), SMALLEST_FLOAT32, weights)
-        _write(circuit, program, out, i, weights)
+        weight_view(circuit, program, out, i)[...] = weights
     return out
 
 
@@ -53,44 +54,23 @@ def pack_masks(circuit: Circuit, program: Program) -> NDArray[np.uint8]:
     for i in program.weight_blocks:
         node = circuit.nodes[i]
         mask = node.mask if isinstance(node, Sum) else None
-        _write(circuit, program, out, i, np.ones(circuit.weight_shape(i)) if mask is None else mask)
+        weight_view(circuit, program, out, i)[...] = 1 if mask is None else mask
     return out
 
 
 def unpack_weights(circuit: Circuit, program: Program, flat: Flat) -> dict[int, Array]:
     """Owning node -> array of the shape of its weights, in float64."""
-    out: dict[int, Array] = {}
-    for i, (offset, shape) in program.weight_blocks.items():
-        block = flat[offset : offset + int(np.prod(shape))].reshape(shape)
-        rows, columns = circuit.weight_shape(i)
-        if isinstance(circuit.nodes[i], Mixture):
-            block = block[:, :rows].T
-        elif len(shape) == 1:
-            block = block[None]
-        out[i] = np.array(block[:, :columns], np.float64, order="C")
-    return out
-
-
-def _write(circuit: Circuit, program: Program, flat: Flat, i: int, weights: Any) -> None:
-    offset, shape = program.weight_blocks[i]
-    block = flat[offset : offset + int(np.prod(shape))].reshape(shape)
-    if isinstance(circuit.nodes[i], Mixture):
-        block[:, : weights.shape[0]] = weights.T
-    elif len(shape) == 1:
-        block[:] = weights[0]
-    else:
-        block[:, : weights.shape[1]] = weights
+    views = weight_views(circuit, program, flat)
+    return {i: np.array(view, np.float64, order="C") for i, view in views.items()}
 
 
 def pack_inputs(circuit: Circuit, program: Program) -> Array:
     """Tables and parameters of all inputs in one array."""
     out = np.zeros(program.n_inputs)
-    for i, (offset, shape) in program.input_blocks.items():
-        node, parameters = circuit.nodes[i], circuit.parameters[i]
-        assert isinstance(node, Input)
+    for i, block, node in _input_blocks(circuit, program, out):
+        parameters = circuit.parameters[i]
         assert isinstance(parameters, dict)
-        block = out[offset : offset + shape[0] * shape[1]].reshape(shape)
-        packing.write(node.family, parameters, block[:, : node.width])
+        packing.write(node.family, parameters, block)
     return out
 
 
@@ -112,8 +92,8 @@ def unpack_statistics(circuit: Circuit, program: Program, flat: Array) -> dict[i
     return out
 
 
-def _input_blocks(circuit: Circuit, program: Program, flat: Mapping[int, Any] | Array) -> Any:
-    for i, (offset, shape) in program.input_blocks.items():
+def _input_blocks(circuit: Circuit, program: Program, flat: Array) -> Iterator[tuple[int, Array, Input]]:
+    for i, block in input_views(circuit, program, flat).items():
         node = circuit.nodes[i]
         assert isinstance(node, Input)
-        yield i, flat[offset : offset + shape[0] * shape[1]].reshape(shape)[:, : node.width], node  # type: ignore[index]
+        yield i, block, node

@@ -23,7 +23,6 @@ from flatpc.learning.run.schedules import as_schedule
 from flatpc.learning.steps.collect import weighted_sum
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.rows import TrainingRows
-from flatpc.learning.steps.topdown import weight_views
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -125,7 +124,7 @@ class Dropped:
         if self.dropout.sums == 0:
             return None
         kept: NDArray[np.bool_] = rng.random(self.evaluator.program.n_weights) >= self.dropout.sums
-        weights = weight_views(self.evaluator, self.evaluator.weights)
-        for i, view in weight_views(self.evaluator, kept).items():
+        weights = self.evaluator.weight_views(self.evaluator.weights)
+        for i, view in self.evaluator.weight_views(kept).items():
             view[~(view & (weights[i] > 0)).any(axis=1)] = True
         return kept

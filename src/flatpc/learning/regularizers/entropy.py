@@ -33,7 +33,7 @@ from flatpc.learning.steps.em import EM
 from flatpc.learning.steps.inputs import Group, update_inputs
 from flatpc.learning.steps.m_step import Batch
 from flatpc.learning.steps.method import Method
-from flatpc.learning.steps.topdown import below, entropies, hand_down, input_views, root_probability, weight_views
+from flatpc.learning.steps.topdown import below, entropies, hand_down, root_probability
 
 Array = NDArray[np.float64]
 
@@ -108,8 +108,8 @@ class EntropyStep:
         pseudocount, input_pseudocount = batch.pseudocount, batch.input_pseudocount
         circuit, evaluator = self.evaluator.circuit, self.evaluator
         uncertain = entropies(evaluator) if self.entropy.children else [np.zeros(width) for width in circuit.widths]
-        weights, gradients = weight_views(evaluator, evaluator.weights), weight_views(evaluator, gradient)
-        tables, counts = input_views(evaluator, evaluator.inputs), input_views(evaluator, statistics)
+        weights, gradients = evaluator.weight_views(evaluator.weights), evaluator.weight_views(gradient)
+        tables, counts = evaluator.input_views(evaluator.inputs), evaluator.input_views(statistics)
         probability = root_probability(circuit)
         worth = self.entropy.tau * batch.weight
         for i in reversed(range(len(circuit.nodes))):

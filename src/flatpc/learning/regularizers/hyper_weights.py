@@ -22,7 +22,6 @@ from flatpc._options import put, whole_number
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.steps.method import Method
-from flatpc.learning.steps.topdown import weight_views
 from flatpc.learning.steps.unconstrained import Unconstrained
 
 Array = NDArray[np.float64]
@@ -77,7 +76,7 @@ class Generated(Unconstrained):
         self._seed = seed
         self.blocks: dict[Shape, list[int]] = defaultdict(list)
         """Shape -> the blocks that have it, by the node that owns them; embeddings are in this order."""
-        for i, view in weight_views(evaluator, evaluator.weights).items():
+        for i, view in evaluator.weight_views(evaluator.weights).items():
             self.blocks[view.shape[0], view.shape[1]].append(i)
         d, h = options.dimension, options.hidden
         self._shapes: dict[str, tuple[int, ...]] = {"A": (h, d), "a": (h,)}
@@ -115,7 +114,7 @@ class Generated(Unconstrained):
         self._z = z.copy()
         logits = np.zeros(self.n_weights + self._n_inputs)
         logits[self.n_weights :] = z[self.n_generator :]
-        views, parts = weight_views(self.evaluator, logits[: self.n_weights]), self.parts(z)
+        views, parts = self.evaluator.weight_views(logits[: self.n_weights]), self.parts(z)
         for shape, blocks in self.blocks.items():
             made = self._hidden(parts, shape) @ parts[f"V {shape}"].T + parts[f"c {shape}"]
             for i, row in zip(blocks, made, strict=True):
@@ -130,7 +129,7 @@ class Generated(Unconstrained):
         logits = np.zeros(self.n_weights + self._n_inputs)
         self._plain.add_gradient(logits, factor, weights, statistics)
         out[self.n_generator :] += logits[self.n_weights :]
-        views = weight_views(self.evaluator, logits[: self.n_weights])
+        views = self.evaluator.weight_views(logits[: self.n_weights])
         parts, to = self.parts(self._z), self.parts(out)
         for shape, blocks in self.blocks.items():
             g = np.stack([views[i].ravel() for i in blocks])

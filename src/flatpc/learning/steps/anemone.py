@@ -22,7 +22,7 @@ from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.families import packing
 from flatpc.learning.steps.inputs import Group
 from flatpc.learning.steps.m_step import Batch
-from flatpc.learning.steps.topdown import input_views, top_down, weight_views
+from flatpc.learning.steps.topdown import top_down
 
 Array = NDArray[np.float64]
 
@@ -42,12 +42,12 @@ class UnitSteps:
         for i, probability in enumerate(top_down(evaluator)):
             owner = circuit.owners[i]
             expected[owner] = expected.get(owner, 0.0) + probability
-        flows = weight_views(evaluator, np.multiply(gradient, evaluator.weights, dtype=np.float64))
+        flows = evaluator.weight_views(np.multiply(gradient, evaluator.weights, dtype=np.float64))
         self._steps = {
             i: _steps((view.sum(axis=1) + batch.pseudocount) / batch.weight, expected[i], alpha) for i, view in flows.items()
         }  # fmt: skip
         per_input = np.zeros(evaluator.program.n_inputs)
-        steps, counts = input_views(evaluator, per_input), input_views(evaluator, statistics)
+        steps, counts = evaluator.input_views(per_input), evaluator.input_views(statistics)
         for i in evaluator.program.input_blocks:
             node = circuit.nodes[i]
             assert isinstance(node, Input)
@@ -62,7 +62,7 @@ class UnitSteps:
     def average(self) -> None:
         """Replace the present parameters by their average with the old ones."""
         e = self.evaluator
-        new, old = weight_views(e, e.weights), weight_views(e, self._weights)
+        new, old = e.weight_views(e.weights), e.weight_views(self._weights)
         for i, step in self._steps.items():
             new[i][:] = (1 - step)[:, None] * old[i] + step[:, None] * new[i]
         for group in self.groups:

@@ -24,7 +24,6 @@ from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.errors import ParameterError
 from flatpc.learning.steps.inputs import Group, update_inputs
 from flatpc.learning.steps.layers import Layers
-from flatpc.learning.steps.topdown import weight_views
 
 if TYPE_CHECKING:
     from flatpc.learning.regularizers.sharpness import Sharpness
@@ -139,8 +138,8 @@ class SolvedStep:
     def update(self, gradient: NDArray[Any], statistics: Array, batch: Batch, alpha: float) -> None:
         """New weights and inputs."""
         evaluator = self.evaluator
-        gradients = weight_views(evaluator, gradient)
-        for i, weights in weight_views(evaluator, evaluator.weights).items():
+        gradients = evaluator.weight_views(gradient)
+        for i, weights in evaluator.weight_views(evaluator.weights).items():
             node = evaluator.circuit.nodes[i]
             mask = node.mask if isinstance(node, Sum) and node.mask is not None else np.ones(weights.shape, np.bool_)
             old = weights.astype(np.float64)

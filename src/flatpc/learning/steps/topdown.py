@@ -22,27 +22,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def weight_views(evaluator: Evaluator, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:
-    """Owner -> `[units, edges]`, a view of a flat array in the layout of the weights."""
-    circuit, out = evaluator.circuit, {}
-    for i, (offset, shape) in evaluator.program.weight_blocks.items():
-        block = flat[offset : offset + int(np.prod(shape))].reshape(shape)
-        units, n = circuit.weight_shape(i)
-        if isinstance(circuit.nodes[i], Mixture):
-            out[i] = block[:, :units].T
-        else:
-            out[i] = block.reshape(units, -1)[:, :n]
-    return out
-
-
-def input_views(evaluator: Evaluator, flat: Array) -> dict[int, Array]:
-    """Owner -> `[rows, width]`, a view of a flat array in the layout of the inputs."""
-    out = {}
-    for i, (offset, (rows, stride)) in evaluator.program.input_blocks.items():
-        out[i] = flat[offset : offset + rows * stride].reshape(rows, stride)[:, : evaluator.circuit.widths[i]]
-    return out
-
-
 def root_probability(circuit: Circuit) -> list[Array]:
     """Top-down probabilities before anything is handed down: 1 at the root."""
     probability = [np.zeros(width) for width in circuit.widths]
@@ -73,7 +52,7 @@ def hand_down(circuit: Circuit, i: int, weights: NDArray[Any], probability: list
 def top_down(evaluator: Evaluator) -> list[Array]:
     """For each node `[units]`: top-down probabilities under the present weights."""
     circuit = evaluator.circuit
-    weights = weight_views(evaluator, evaluator.weights)
+    weights = evaluator.weight_views(evaluator.weights)
     probability = root_probability(circuit)
     for i in reversed(range(len(circuit.nodes))):
         hand_down(circuit, i, weights.get(circuit.owners[i], _NONE), probability)
@@ -86,7 +65,7 @@ _NONE = np.empty((0, 0))
 def entropies(evaluator: Evaluator) -> list[Array]:
     """For each node `[units]`: the joint entropy of a unit's variables and the choices of the sums from there down, in nats."""
     circuit = evaluator.circuit
-    weights = weight_views(evaluator, evaluator.weights)
+    weights = evaluator.weight_views(evaluator.weights)
     inputs = packing.unpack_inputs(circuit, evaluator.program, evaluator.inputs)
     out: list[Array] = []
     for i, node in enumerate(circuit.nodes):

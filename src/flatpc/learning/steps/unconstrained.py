@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.nodes import Mixture
-from flatpc.engine.numba import packing
+from flatpc.engine.numba import packing, views
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.families import packing as family_packing
 from flatpc.learning._kernels.simplex import softmax, to_logits
@@ -35,7 +34,7 @@ class Unconstrained:
         self.evaluator = evaluator
         program = evaluator.program
         self.n_weights, self.size = program.n_weights, program.n_weights + program.n_inputs
-        self._weights = _weight_places(evaluator)
+        self._weights = views.weight_places(evaluator.circuit, evaluator.program)
         self._exists = packing.pack_masks(evaluator.circuit, program)
         groups = group_inputs(evaluator.circuit, program)
         self._tables = _table_places(groups)
@@ -81,17 +80,6 @@ class Unconstrained:
             found = group.family.gradient(group.parameters(inputs), group.statistics(statistics))
             free = family_packing.pack_free(group.family, found, group.n_nodes * group.width)
             group.put(rest, group.units(rest) + factor * free)
-
-
-def _weight_places(evaluator: Evaluator) -> Ints:
-    circuit, places = evaluator.circuit, []
-    for i, (offset, shape) in evaluator.program.weight_blocks.items():
-        units, n = circuit.weight_shape(i)
-        if isinstance(circuit.nodes[i], Mixture):
-            places.append((offset, units, 1, n, shape[1]))
-        else:
-            places.append((offset, units, shape[-1], n, 1))
-    return np.array(places, np.int64).reshape(-1, 5)
 
 
 def _table_places(groups: list[Group]) -> Ints:

@@ -66,7 +66,8 @@ def _is_flow(kind):
 
 
 @inner
-def adjoints_of(A, B, P, s):
+def block_of(A, B, P, s):
+    """A step's part of the adjoints A, or of tangents that lie as they do, [rows, stride]."""
     start, rows, stride = B.at[s, ADJOINT], B.at[s, ADJOINT_ROWS], P.steps[s, STRIDE]
     return A[start : start + rows * stride].reshape(rows, stride)
 
@@ -158,7 +159,7 @@ def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
 @inner(fastmath=FAST)
 def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
     """From a JOIN, a MIXTURE or a SCALAR_SUM, which have the scope of their children: rows correspond one to one."""
-    a, ap, v = adjoints_of(A, B, P, s), adjoints_of(A, B, P, p), view(V, B, P, s)
+    a, ap, v = block_of(A, B, P, s), block_of(A, B, P, p), view(V, B, P, s)
     k = P.steps[s, WIDTH]
     kind = P.steps[p, KIND]
     start = 0
@@ -256,7 +257,7 @@ def deal_with_weights(P, B, W, V, A, FL, mode, rule, s, n_lo, n_hi):
     """Flows of a dense sum's weights into units n_lo:n_hi, kept or turned into new weights."""
     c = P.child[P.steps[s, CHILD]]
     n_in, k = P.steps[c, STRIDE], P.steps[c, WIDTH]
-    g, p = adjoints_of(A, B, P, s), view(V, B, P, c)
+    g, p = block_of(A, B, P, s), view(V, B, P, c)
     start = P.steps[s, WEIGHT] + n_lo * n_in
     end = P.steps[s, WEIGHT] + n_hi * n_in
     if mode == FLOWS:
@@ -290,6 +291,6 @@ def push(P, B, W, V, A, shared, s, lo, hi):
     rows, columns = P.steps[s, WIDTH], P.steps[c, STRIDE]
     start = P.steps[s, WEIGHT]
     w = W[start : start + rows * columns].reshape(rows, columns)
-    multiply(adjoints_of(A, B, P, s), w, adjoints_of(A, B, P, c), lo, hi)
+    multiply(block_of(A, B, P, s), w, block_of(A, B, P, c), lo, hi)
     if P.steps[s, INLINED] >= 0:
         times_value(P, B, V, A, shared, c, lo, hi)

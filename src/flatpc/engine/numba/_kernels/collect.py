@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from flatpc.engine.numba._kernels.adjoints import adjoints_of, factor_of
+from flatpc.engine.numba._kernels.adjoints import block_of, factor_of
 from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     ALONE,
@@ -62,7 +62,7 @@ def flow_of_root(B, V, E, L, distinct, row_weights, log_prob, flow):
 @inner(fastmath=FAST)
 def add_statistics(P, B, T, A, ST, s):
     """Add an input's sufficient statistics to ST, which has the layout of the input parameters."""
-    a = adjoints_of(A, B, P, s)
+    a = block_of(A, B, P, s)
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
     for u in range(a.shape[0]):
         x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
@@ -87,7 +87,7 @@ def add_statistics(P, B, T, A, ST, s):
 @inner(fastmath=FAST)
 def add_gradient(P, B, V, E, A, FL, s):
     """Add Σ_rows g to FL for one step, g being the gradient of the log-likelihood in the step's weights."""
-    g = adjoints_of(A, B, P, s)
+    g = block_of(A, B, P, s)
     if P.steps[s, KIND] == DENSE_SUM:
         c = P.child[P.steps[s, CHILD]]
         block = FL[P.steps[s, WEIGHT] : P.steps[s, WEIGHT] + P.steps[s, WIDTH] * P.steps[c, STRIDE]].reshape(
