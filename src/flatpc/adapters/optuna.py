@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flatpc._options import choice, seed_number, thread_count, whole_number, wrong
-from flatpc.circuit.rows import MISSING
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.learning.run.stopping import Stopping
@@ -33,6 +32,7 @@ from flatpc.search.judging import Split
 from flatpc.search.plans import Plan, Wishes, counted_plans
 from flatpc.search.training import Round, Task, batch_size, run
 from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.tables.reading import MISSING
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -22,8 +22,8 @@ from flatpc.search.choice import Choice
 from flatpc.search.choosing import search
 from flatpc.search.plans import Wishes
 from flatpc.search.repeating import repeated
-from flatpc.tables.columns import MISSING, UNSEEN, Columns
-from flatpc.tables.reading import RawTable, read_raw
+from flatpc.tables.columns import UNSEEN, Columns
+from flatpc.tables.reading import MISSING, RawTable, read_raw
 
 Array = NDArray[np.float64]
 

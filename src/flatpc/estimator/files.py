@@ -10,7 +10,8 @@ import numpy as np
 
 from flatpc.estimator.model_files import load_model, save_model
 from flatpc.estimator.reports import Curvature
-from flatpc.tables.columns import MISSING, UNSEEN
+from flatpc.tables.columns import UNSEEN
+from flatpc.tables.reading import MISSING
 
 if TYPE_CHECKING:
     from flatpc.estimator.density import CircuitDensity

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, flag, moved, seed_number, thread_count, whole_number
-from flatpc.circuit.rows import MISSING, check_circuit, read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine import clock
 from flatpc.engine.contract import check_dtype, get_engine
 from flatpc.engine.numba.evaluator import Evaluator, Work
@@ -28,6 +28,7 @@ from flatpc.learning.run.stopping import Stopping, read_stopping
 from flatpc.learning.settings import Settings
 from flatpc.learning.steps.method import Method, read_method
 from flatpc.learning.steps.rows import TrainingRows
+from flatpc.tables.reading import MISSING
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -13,10 +13,10 @@ import numpy as np
 from flatpc._options import choice, seed_number, whole_number
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
-from flatpc.circuit.rows import MISSING, check_circuit, read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.queries.answers import Array, Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
-from flatpc.tables.reading import is_torch
+from flatpc.tables.reading import MISSING, is_torch
 
 # A tree holds two indices for each node it is about to visit, and no node is visited twice.
 _BYTES_PER_VISIT = 16

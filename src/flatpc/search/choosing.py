@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number
-from flatpc.circuit.rows import MISSING
 from flatpc.engine import clock
 from flatpc.errors import TooLargeError
 from flatpc.families import Family
@@ -41,6 +40,7 @@ from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Tas
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.tables.reading import MISSING
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -9,7 +9,7 @@ import numpy as np
 
 from flatpc._options import choice, instance, number, seed_number, thread_count
 from flatpc.circuit.row_weights import SMALLEST
-from flatpc.circuit.rows import MISSING, check_circuit, read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine.contract import check_dtype
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
@@ -20,6 +20,7 @@ from flatpc.learning.steps.em import EM
 from flatpc.learning.steps.em_learner import Statistics
 from flatpc.learning.steps.method import read_method
 from flatpc.learning.steps.rows import TrainingRows
+from flatpc.tables.reading import MISSING
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
