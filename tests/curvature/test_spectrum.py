@@ -104,7 +104,7 @@ SEEDS = 200
 def _errors(A, estimate):
     """`[products, seeds]`: value minus trace."""
     H = Known(A)
-    return np.array([[estimate(H, int(n), seed).value for seed in range(SEEDS)] for n in PRODUCTS]) - np.trace(A)
+    return np.array([[estimate(H, int(n), seed=seed).value for seed in range(SEEDS)] for n in PRODUCTS]) - np.trace(A)
 
 
 def _rate(errors):
