@@ -37,7 +37,7 @@ for method in ("em", "adam", "sgd"):
 assert np.isfinite(fp.curvature.trace(circuit, X)).all()
 for ask, extra in (
     (lambda: circuit.log_prob(X, engine="torch"), "torch"),
-    (lambda: fp.fit(circuit, X, distributed=True), "torch"),
+    (lambda: fp.fit(circuit, X, run=fp.learning.Run(distributed=True)), "torch"),
     (lambda: fp.curvature.landscape(circuit, X, n_steps=3).plot(), "plots"),
     (lambda: __import__("flatpc.pages"), "paper"),
     (lambda: __import__("flatpc.paper"), "paper"),

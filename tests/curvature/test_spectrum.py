@@ -156,7 +156,7 @@ def test_standard_errors_are_honest(problem):
     exact = fp.curvature.trace(circuit, X).sum()
     H = fp.curvature.operator(circuit, X)
     for estimate in (fp.curvature.hutchinson, fp.curvature.hutch_pp):
-        found = [estimate(H, 60, seed) for seed in range(40)]
+        found = [estimate(H, 60, seed=seed) for seed in range(40)]
         assert np.mean([abs(f.value - exact) < 2 * f.standard_error for f in found]) > 0.8
 
 

@@ -126,13 +126,15 @@ def test_a_folder_that_cant_be_written_to(tmp_path, monkeypatch, capsys):
     assert kernel_cache.is_ready("float64")  # there is no point in compiling ahead what can't be kept
 
 
-@pytest.mark.parametrize(("setting", "value"), [("BOUNDSCHECK", 1), ("CPU_NAME", "generic"), ("OPT", 0), ("ENABLE_AVX", 0)])
+@pytest.mark.parametrize(
+    ("setting", "value"), [("BOUNDSCHECK", 0), ("BOUNDSCHECK", 1), ("CPU_NAME", "generic"), ("OPT", 0), ("ENABLE_AVX", 0)]
+)
 def test_settings_that_change_code_have_a_folder_of_their_own(setting, value, monkeypatch, tmp_path):
     (tmp_path / "kernel.py").write_text("1")
-    before = kernel_cache.cache_folder((tmp_path,))
+    before, old = kernel_cache.cache_folder((tmp_path,)), getattr(numba.config, setting)
     assert kernel_cache.cache_folder((tmp_path,)) == before
     monkeypatch.setattr(numba.config, setting, value)
-    assert kernel_cache.cache_folder((tmp_path,)) != before
+    assert (kernel_cache.cache_folder((tmp_path,)) == before) == (old == value)
 
 
 def test_another_processor_has_a_folder_of_its_own(monkeypatch, tmp_path):

@@ -273,7 +273,7 @@ def test_unseen_categories(mixed):
 
 def test_the_choice_is_said_and_kept(capfd):
     X = np.cumsum(np.random.default_rng(0).random((200, 6)) < 0.1, axis=1) % 2
-    density = fp.CircuitDensity().fit(X)
+    density = fp.CircuitDensity(effort=3.0).fit(X)
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert density.summary_ in said

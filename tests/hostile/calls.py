@@ -65,7 +65,8 @@ def surface() -> Iterator[tuple[str, Any]]:
             seen.add(found)
             if name in ASKED and inspect.isclass(found):
                 for method, function in vars(found).items():
-                    if not method.startswith("_") and isinstance(function, FunctionType | classmethod | staticmethod):
+                    ours = getattr(function, "__module__", "flatpc").startswith("flatpc")  # and not registered by a test
+                    if ours and not method.startswith("_") and isinstance(function, FunctionType | classmethod | staticmethod):
                         yield f"{name}.{method}", getattr(found, method)
 
 

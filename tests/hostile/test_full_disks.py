@@ -96,15 +96,9 @@ def test_a_side_file_without_a_folder_is_noticed_before_the_first_epoch(option, 
     epochs = []
     places = [tmp_path / "none" / "run", tmp_path / "file" / "run", tmp_path]
     for path in [*places, *([READ_ONLY / "run"] if READ_ONLY.is_dir() else [])]:
+        run = fp.learning.Run(callbacks=[lambda row, _: epochs.append(row)], **{option: path})
         with pytest.raises(FlatpcError, match=str(path.parent)):
-            fp.fit(
-                CIRCUIT,
-                X,
-                epochs=2,
-                progress=False,
-                run=fp.learning.Run(callbacks=[lambda row, _: epochs.append(row)]),
-                **{option: path},
-            )
+            fp.fit(CIRCUIT, X, epochs=2, progress=False, run=run)
     assert epochs == []
 
 

@@ -99,7 +99,7 @@ class Plan:
     def name(self) -> str:
         """For people.
 
-        >>> Plan("hclt", {"n_latents": 8, "init": "chow-liu"}).name
+        >>> Plan("hclt", {"n_latents": 8, "init": "chow-liu"}, trained=True).name
         'hidden Chow-Liu tree, 8 latents, from a Chow-Liu tree'
         >>> Plan("tree_mixture", {"n_trees": 5, "smoothing": 3.0}).name
         'mixture of 5 Chow-Liu trees, smoothing 3'

@@ -82,8 +82,8 @@ def regularizer_names() -> list[str]:
     Examples
     --------
     >>> import flatpc as fp
-    >>> fp.learning.regularizer_names()[:3]
-    ['asam', 'dropout', 'entropy']
+    >>> {"dropout", "laplace", "sharpness"} <= set(fp.learning.regularizer_names())
+    True
     """
     return sorted(_REGULARIZERS)
 
