@@ -183,6 +183,32 @@ class TestDiscretizedGamma(fp.testing.FamilySuite):
     values: ClassVar = np.arange(0, 400) / 4
 
 
+class TestLog(fp.testing.FamilySuite):
+    family = fp.Transformed(fp.Gaussian(), fp.families.Log(shift=-2.0, scale=3.0))
+    parameters: ClassVar = {"mean": [-1.0, 0.0, 1.0], "variance": [0.1, 0.5, 0.2]}
+    wrong_values = (-2.0, -3.0, np.inf)
+
+    def maximum_likelihood(self, x):
+        shape, _, scale = stats.lognorm.fit((x + 2) / 3, floc=0)
+        return {"mean": [np.log(scale)], "variance": [shape**2]}
+
+
+class TestYeoJohnson(fp.testing.FamilySuite):
+    family = fp.Transformed(fp.Gaussian(), fp.families.YeoJohnson(0.3, shift=1.0, scale=2.0))
+    parameters: ClassVar = {"mean": [-1.0, 0.5, 2.0], "variance": [0.25, 0.5, 1.0]}
+    breaks = (1.0,)
+
+    def maximum_likelihood(self, x):
+        z = stats.yeojohnson((x - 1) / 2, 0.3)
+        return {"mean": [z.mean()], "variance": [z.var()]}
+
+
+class TestQuantiles(fp.testing.FamilySuite):
+    family = fp.Transformed(fp.Logistic(), fp.families.Quantiles((-1.0, 0.0, 0.5, 4.0), (-2.0, 0.0, 1.5, 2.0)))
+    parameters: ClassVar = {"location": [-1.0, 0.5, 1.0], "scale": [0.3, 0.5, 0.2]}
+    breaks = (-1.0, 0.0, 0.5, 4.0)
+
+
 class TestHurdle(fp.testing.FamilySuite):
     family = fp.Hurdle((0.0, 3.0), fp.LogNormal())
     parameters: ClassVar = {

@@ -16,11 +16,15 @@ from flatpc.families.hurdle import Hurdle
 from flatpc.families.indicator import Indicator
 from flatpc.families.log_normal import LogNormal
 from flatpc.families.logistic import Logistic
+from flatpc.families.mapped_gaussian import MappedGaussian
+from flatpc.families.multivariate_gaussian import MultivariateGaussian
 from flatpc.families.negative_binomial import NegativeBinomial
 from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
 from flatpc.families.registry import family, family_names, register
 from flatpc.families.student_t import StudentT
+from flatpc.families.transformed import Transformed
+from flatpc.families.transforms import Log, Quantiles, Transform, YeoJohnson
 
 __all__ = [
     "Bernoulli",
@@ -37,12 +41,19 @@ __all__ = [
     "Histogram",
     "Hurdle",
     "Indicator",
+    "Log",
     "LogNormal",
     "Logistic",
+    "MappedGaussian",
+    "MultivariateGaussian",
     "NegativeBinomial",
     "PiecewiseLinear",
     "Poisson",
+    "Quantiles",
     "StudentT",
+    "Transform",
+    "Transformed",
+    "YeoJohnson",
     "family",
     "family_names",
     "register",

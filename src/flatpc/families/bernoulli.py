@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flatpc.families.base import Array, Parameters, Statistics, check_probability, ratio
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, Statistics, check_probability, ratio
 from flatpc.families.finite import Finite
 from flatpc.families.initialize import random_simplex
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, betaln, digamma, polygamma
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Family, Parameters, Statistics, masked
+from flatpc.families.base import Family, Parameters, Statistics, masked
 
 LEAST = 1e-3
 

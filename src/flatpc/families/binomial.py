@@ -12,16 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, expit, gammaln, logit, xlog1py, xlogy
 
 from flatpc._options import put, whole_number
-from flatpc.families.base import (
-    Array,
-    Family,
-    Parameters,
-    Statistics,
-    check_probability,
-    count_and_sum,
-    masked,
-    ratio,
-)
+from flatpc._typing import Array
+from flatpc.families.base import Family, Parameters, Statistics, check_probability, count_and_sum, masked, ratio
 from flatpc.families.counts import entropy_of_counts, quantile_of_counts, torch_count_and_sum
 
 
@@ -47,6 +39,7 @@ class Binomial(Family):
 
     n: int = 1
     names: ClassVar[tuple[str, ...]] = ("p",)
+    n_beyond_largest: ClassVar[int | None] = 0
     statistic_names: ClassVar[tuple[str, ...]] = ("count", "sum")
     native: ClassVar[str | None] = "binomial"
 
@@ -98,6 +91,14 @@ class Binomial(Family):
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """Successes less those expected."""
         return {"p": statistics["sum"] - self.n * statistics["count"] * parameters["p"]}
+
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """By the chain rule."""
+        p = parameters["p"]
+        value, seen = masked(x)
+        first = value[:, None] - self.n * p
+        second = np.broadcast_to(-self.n * p * (1 - p), first.shape)
+        return (first * seen[:, None])[:, :, None], (second * seen[:, None])[:, :, None, None]
 
     def mode(self, parameters: Parameters) -> Array:
         """(n + 1) p, rounded down."""

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flatpc._options import put, whole_number
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Parameters, Statistics, check_probability, ratio
 from flatpc.families.finite import Finite
 from flatpc.families.initialize import random_simplex
 
@@ -37,6 +38,7 @@ class Categorical(Finite):
 
     n: int = 2
     names: ClassVar[tuple[str, ...]] = ("p",)
+    n_beyond_largest: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         put(self, n=whole_number("Categorical: n", self.n, 1, why="the values that the variable has"))

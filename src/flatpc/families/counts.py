@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flatpc.families.base import Array, Family, Parameters
+from flatpc._typing import Array
+from flatpc.families.base import Family, Parameters
 
 
 def entropy_of_counts(family: Family, parameters: Parameters, largest: float) -> Array:

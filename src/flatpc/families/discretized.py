@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from flatpc._options import instance, number, put
+from flatpc._typing import Array
 from flatpc.errors import OptionError
-from flatpc.families.base import Array, Family, Parameters, Statistics
-from flatpc.families.gaussian import Gaussian
+from flatpc.families.base import Family, Parameters, Statistics
+from flatpc.families.wrapping import Wrapping
 
 
 def _double_exponential(n: int, reach: float) -> tuple[Array, Array]:
@@ -30,12 +31,12 @@ MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True)
-class Discretized(Family):
+class Discretized(Wrapping):
     """Numbers that were rounded: a continuous family seen through a resolution r, P(x) = the probability of x ± r/2.
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
     repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2, by 25
-    points of quadrature.
+    points of quadrature for each value that occurs.
 
     >>> import flatpc as fp
     >>> import numpy as np
@@ -58,7 +59,6 @@ class Discretized(Family):
         If the family is discrete, or the resolution not a positive number.
     """
 
-    family: Family = field(default_factory=Gaussian)
     resolution: float = 1.0
     origin: float = 0.0
 
@@ -68,33 +68,6 @@ class Discretized(Family):
             raise OptionError(f"Discretized: family is {self.family}, which is discrete already; give a continuous one.")
         put(self, resolution=number("Discretized: resolution", self.resolution, 0.0, above=True))
         put(self, origin=number("Discretized: origin", self.origin))
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The family's own."""
-        return self.family.names
-
-    @property
-    def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The family's own."""
-        return self.family.statistic_names
-
-    @property
-    def learnable(self) -> bool:  # type: ignore[override]
-        """The family's own."""
-        return self.family.learnable
-
-    def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
-        """The family's own."""
-        return self.family.parameter_shapes(width)
-
-    def statistic_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
-        """The family's own."""
-        return self.family.statistic_shapes(width)
-
-    def check_parameters(self, parameters: Parameters, where: str) -> None:
-        """The family's own."""
-        self.family.check_parameters(parameters, where)
 
     def outside(self, x: Array) -> NDArray[np.bool_]:
         """Values between the steps of the resolution, and those whose ± r/2 the family doesn't reach."""
@@ -116,16 +89,17 @@ class Discretized(Family):
         low, high = self.family.bounds
         return self._rounded(np.array([low]), np.ceil, 0.5)[0], self._rounded(np.array([high]), np.floor, -0.5)[0]
 
+    @property
+    def grid(self) -> tuple[float, float]:
+        """Its own."""
+        return self.resolution, self.origin
+
     def _rounded(self, x: Array, how: Callable[[Array], Array], share: float) -> Array:
         """The value next to x: `how` of the steps after taking off `share` of a step."""
         with np.errstate(invalid="ignore"):
             steps = how((x - self.origin) / self.resolution - share)
             # A bound that lies on the border of two values belongs to neither.
             return np.where(np.isinf(x), x, self.origin + self.resolution * steps)
-
-    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
-        """The family's own."""
-        return self.family.initialize(width, rng, spread)
 
     def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """The family's own, from values inside ± r/2, so that bounds are kept and no two are equal."""
@@ -145,14 +119,19 @@ class Discretized(Family):
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         """The logarithm of the probability of x ± r/2; 0 where x is NaN."""
         asked = np.where(np.isnan(x), self.origin, x)
-        start, end = self._ends(asked)
+        # Rounded numbers repeat: each value is asked for once.
+        values, place = np.unique(asked, return_inverse=True)
+        return np.where(np.isnan(x)[:, None], 0.0, self._log_probabilities(parameters, values)[place])
+
+    def _log_probabilities(self, parameters: Parameters, values: Array) -> Array:
+        start, end = self._ends(values)
         inside = self.family.cdf(parameters, end) - self.family.cdf(parameters, start)
         out = np.log(np.maximum(inside, SURE))
         small = (inside < SURE).any(axis=1)
         if small.any():
             logs = self._tails(parameters, start[small], end[small])
             out[small] = np.where(inside[small] < SURE, logs, out[small])
-        return np.where(np.isnan(x)[:, None], 0.0, out)
+        return np.asarray(out)
 
     def _tails(self, parameters: Parameters, start: Array, end: Array) -> Array:
         """The same by quadrature of the density, in logarithms."""
@@ -163,7 +142,8 @@ class Discretized(Family):
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
         """The expected statistics of the number before it was rounded."""
         known = ~np.isnan(x)
-        (start, end), flow = self._ends(x[known]), flow[known]
+        values, flow = _by_value(x[known], flow[known])
+        start, end = self._ends(values)
         parts = []
         for k in range(flow.shape[1]):
             one = {name: value[k : k + 1] for name, value in parameters.items()}
@@ -188,34 +168,6 @@ class Discretized(Family):
         return y, share
 
     # ---- learning: the family's own ---------------------------------------------------------------------------------------
-
-    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
-        """The family's own."""
-        return self.family.update(parameters, statistics, pseudocount)
-
-    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
-        """The family's own."""
-        return self.family.interpolate(old, new, step)
-
-    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
-        """The family's own."""
-        return self.family.restate(statistics, old, new)
-
-    def count(self, statistics: Statistics) -> Array:
-        """The family's own."""
-        return self.family.count(statistics)
-
-    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
-        """The family's own."""
-        return self.family.unconstrain(parameters)
-
-    def constrain(self, free: Parameters) -> dict[str, Array]:
-        """The family's own."""
-        return self.family.constrain(free)
-
-    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
-        """The family's own: the slope of log P is the expected slope inside x ± r/2."""
-        return self.family.gradient(parameters, statistics)
 
     # ---- answers ----------------------------------------------------------------------------------------------------------
 
@@ -277,16 +229,12 @@ class Discretized(Family):
         family, moved = self.family.rescaled(parameters, shift, scale)
         return Discretized(family, self.resolution * scale, shift + scale * self.origin), moved
 
-    @property
-    def floor(self) -> float | None:
-        """The family's own."""
-        return self.family.floor
 
-    @property
-    def chosen_floor(self) -> float:
-        """The family's own."""
-        return self.family.chosen_floor
-
-    def with_floor(self, floor: float) -> Discretized:
-        """The family's own."""
-        return replace(self, family=self.family.with_floor(floor))
+def _by_value(x: Array, flow: Array) -> tuple[Array, Array]:
+    """The different values, and the flow of each: they are few, so that quadrature inside each costs little."""
+    values, place = np.unique(x, return_inverse=True)
+    if len(values) == len(x):
+        return x, flow
+    order = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    return values, np.add.reduceat(flow[order], starts, axis=0)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, count_and_sum, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, count_and_sum, masked, ratio
 from flatpc.families.counts import torch_count_and_sum
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from flatpc.families.base import Array, Family, Parameters, Statistics, _home, masked
+from flatpc._typing import Array
+from flatpc.families.base import Family, Parameters, Statistics, home, masked
 
 
 class Finite(Family):
@@ -39,12 +40,12 @@ class Finite(Family):
     @property
     def is_table(self) -> bool:
         """True, as long as density and statistics are the table's."""
-        return all(_home(type(self), name) is Finite for name in ("log_density", "statistics"))
+        return all(home(type(self), name) is Finite for name in ("log_density", "statistics"))
 
     @property
     def is_free_table(self) -> bool:
         """Whether `from_table` says that any table will do, and no subclass has changed what is made of it."""
-        homes = {_home(type(self), name) for name in ("table", "from_table", "update")}
+        homes = {home(type(self), name) for name in ("table", "from_table", "update")}
         return self.is_table and len(homes) == 1
 
     @property

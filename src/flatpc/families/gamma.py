@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammainc, gammaincinv, gammaln
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, masked, ratio
 from flatpc.families.solving import shape_of_gamma
 
 LEAST_SHAPE = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, masked, ratio
 from flatpc.families.initialize import k_means
 
 
@@ -169,6 +170,24 @@ class Gaussian(Family):
         pull = (statistics["squares"] / variance - statistics["count"]) / (2 * variance)
         return {"mean": statistics["deviation"] / variance, "variance": pull * slope}
 
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """By the chain rule."""
+        variance = parameters["variance"]
+        above = variance - self.min_variance
+        slope, bend = 2 * above, 4 * above  # of the variance in z
+        if self.max_variance is not None:
+            width = self.max_variance - self.min_variance
+            slope, bend = above * (width - above) / width, above * (width - above) * (width - 2 * above) / width**2
+        value, seen = masked(x)
+        d = value[:, None] - parameters["mean"]
+        pull = (d**2 / variance - 1) / (2 * variance)
+        first = np.stack([d / variance, pull * slope], axis=2)
+        second = np.empty((*d.shape, 2, 2))
+        second[..., 0, 0] = -1 / variance
+        second[..., 0, 1] = second[..., 1, 0] = -d / variance**2 * slope
+        second[..., 1, 1] = (0.5 - d**2 / variance) / variance**2 * slope**2 + pull * bend
+        return first * seen[:, None, None], second * seen[:, None, None, None]
+
     def mode(self, parameters: Parameters) -> Array:
         """The mean."""
         return np.asarray(parameters["mean"])
@@ -183,7 +202,7 @@ class Gaussian(Family):
 
     def entropy(self, parameters: Parameters) -> Array:
         """log(2πe v) / 2."""
-        return np.asarray(np.log(2 * np.pi * np.e * parameters["variance"]) / 2)
+        return np.asarray(np.log(2 * np.pi * math.e * parameters["variance"]) / 2)
 
     def cdf(self, parameters: Parameters, x: Array) -> Array:
         """Of the normal distribution."""
@@ -204,6 +223,13 @@ class Gaussian(Family):
         most = None if self.max_variance is None else self.max_variance * scale**2
         family = replace(self, min_variance=self.min_variance * scale**2, max_variance=most)
         return family, {"mean": mean, "variance": variance}
+
+    def together(self, families: Sequence[Family]) -> Family | None:
+        """A multivariate Gaussian with the floors of all, if none has an upper bound."""
+        from flatpc.families.multivariate_gaussian import MultivariateGaussian
+
+        floors = [family.min_variance for family in families if type(family) is Gaussian and family.max_variance is None]
+        return MultivariateGaussian(len(families), tuple(floors)) if len(floors) == len(families) else None
 
     @property
     def floor(self) -> float | None:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from flatpc.families.base import Array, Parameters, masked
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, masked
+from flatpc.families.differences import derivatives
 from flatpc.families.poisson import Poisson
 
 
@@ -50,6 +52,10 @@ class Geometric(Poisson):
         rate = parameters["rate"]
         slope = statistics["sum"] / (rate * (1 + rate)) - statistics["count"] / (1 + rate)
         return {"rate": slope * (rate - self.min_rate)}
+
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """By differences."""
+        return derivatives(self, parameters, x)
 
     def mode(self, parameters: Parameters) -> Array:
         """0."""

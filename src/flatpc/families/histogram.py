@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from flatpc.families.base import Array, Parameters, Statistics, masked
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, Statistics, masked
 from flatpc.families.pieces import Pieces
 
 

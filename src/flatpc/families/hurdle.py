@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import entr, softmax, xlogy
 
 from flatpc._options import ascending, instance, put
+from flatpc._typing import Array
 from flatpc.errors import OptionError, ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.counts import quantile_of_counts
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
@@ -105,6 +106,16 @@ class Hurdle(Family):
         """The family's own, or an atom beyond."""
         low, high = self.family.bounds
         return min(low, self.atoms[0]), max(high, self.atoms[-1])
+
+    @property
+    def grid(self) -> tuple[float, float] | None:
+        """The family's own."""
+        return self.family.grid
+
+    @property
+    def set_apart(self) -> tuple[float, ...]:
+        """The atoms."""
+        return self.atoms
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """Shares by the scheme `spread`; the family's own."""

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flatpc._options import put, whole_number
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Parameters, Statistics
+from flatpc.families.base import Parameters, Statistics
 from flatpc.families.finite import Finite
 
 
@@ -36,6 +37,7 @@ class Indicator(Finite):
 
     n: int = 2
     names: ClassVar[tuple[str, ...]] = ("value",)
+    n_beyond_largest: ClassVar[int | None] = 1
     learnable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice
+from flatpc._typing import Array
 
-Array = NDArray[np.float64]
 SCHEMES = ("exponential", "uniform", "dirichlet", "einsum")
 _EPSILON = 0.3
 
@@ -66,3 +66,54 @@ def k_means(x: Array, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
     overall = max(float(x.var()), 1e-12)
     variance = np.where(count > 1, spread / np.maximum(count, 1), overall)
     return centres, np.where(variance > 0, variance, overall / k**2)
+
+
+def clusters_of_rows(x: Array, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Means `[k, d]` and covariances `[k, d, d]` of k clusters of rows (NaN at the column's mean), for Gaussian inputs.
+
+    Lloyd's algorithm from k-means++ starts, in units of standard deviations. A cluster's covariance has the weight of d rows of
+    the average one within clusters, so that few rows make no singular ones.
+    """
+    d = x.shape[1]
+    known = ~np.isnan(x)
+    if not known.any(axis=0).all():
+        return rng.standard_normal((k, d)), np.tile(np.eye(d), (k, 1, 1))
+    n_known = known.sum(axis=0)
+    centre = np.where(known, x, 0.0).sum(axis=0) / n_known
+    deviation = np.sqrt(np.where(known, (x - centre) ** 2, 0.0).sum(axis=0) / n_known)
+    unit = np.where(deviation > 0, deviation, 1.0)
+    z = np.where(known, (x - centre) / unit, 0.0)
+    means = _spread_out(z, k, rng)
+    for _ in range(30):
+        label = _nearest(z, means)
+        count = np.bincount(label, minlength=k)
+        sums = np.stack([np.bincount(label, weights=z[:, j], minlength=k) for j in range(d)], axis=1)
+        new = np.where(count[:, None] > 0, sums / np.maximum(count, 1)[:, None], means)
+        if np.array_equal(new, means):
+            break
+        means = new
+    label = _nearest(z, means)
+    rest = z - means[label]
+    within = rest.T @ rest / len(z)
+    covariance = np.empty((k, d, d))
+    for j in range(k):
+        mine = rest[label == j]
+        covariance[j] = (mine.T @ mine + d * within) / (len(mine) + d)
+    # A column that never changes has no variance; the family's floor gives it one.
+    return centre + unit * means, covariance * (unit[:, None] * unit)
+
+
+def _spread_out(z: Array, k: int, rng: np.random.Generator) -> Array:
+    """Rows to start from, each drawn by its squared distance from those before (k-means++)."""
+    chosen = [int(rng.integers(len(z)))]
+    distance = ((z - z[chosen[0]]) ** 2).sum(axis=1)
+    for _ in range(1, k):
+        total = distance.sum()
+        chosen.append(int(rng.choice(len(z), p=distance / total)) if total > 0 else int(rng.integers(len(z))))
+        distance = np.minimum(distance, ((z - z[chosen[-1]]) ** 2).sum(axis=1))
+    return z[chosen]
+
+
+def _nearest(z: Array, means: Array) -> NDArray[np.int64]:
+    """Which mean each row is nearest to."""
+    return np.asarray(((means**2).sum(axis=1) - 2 * z @ means.T).argmin(axis=1))

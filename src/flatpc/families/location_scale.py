@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, masked, ratio
 from flatpc.families.initialize import k_means
 
 

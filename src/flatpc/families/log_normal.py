@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.families.base import Array, Parameters, Statistics
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, Statistics
 from flatpc.families.gaussian import Gaussian
 
 
@@ -64,6 +65,10 @@ class LogNormal(Gaussian):
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
         """A Gaussian's of log x."""
         return super().statistics(parameters, _log(x), flow)
+
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """A Gaussian's at log x."""
+        return super().derivatives(parameters, _log(x))
 
     def mode(self, parameters: Parameters) -> Array:
         """exp(m - v)."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 
-from flatpc.families.base import Array, Parameters
+from flatpc._typing import Array
+from flatpc.families.base import Parameters
 from flatpc.families.location_scale import LocationScale
 
 

@@ -10,14 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaln, digamma, polygamma
 
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import Array, Parameters, Statistics, masked, ratio
+from flatpc.families.base import Parameters, Statistics, masked, ratio
 from flatpc.families.counts import entropy_of_counts
+from flatpc.families.differences import derivatives
 from flatpc.families.poisson import Poisson
 
 SIZES = (1e-3, 1e5)
 REACH = (0.5, 0.1, 0.01)
 """By which share a step may lower the size: a bound of the curvature is taken for each, and the step that promises most."""
+
+BISECTIONS, NEWTON_STEPS = 8, 6
+"""By which the best step is found."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class NegativeBinomial(Poisson):
         value, seen = masked(x)
         flow, k, size = np.where(seen[:, None], flow, 0.0), value[:, None], parameters["size"]
         slope = digamma(k + size) - digamma(size)
-        curves = [polygamma(1, (1 - part) * size) - polygamma(1, k + (1 - part) * size) for part in REACH]
+        at = (1 - np.array(REACH)[:, None]) * size
+        curves = polygamma(1, at)[:, None] - polygamma(1, k + at[:, None])
         found = {"slope": slope, **dict(zip(self.statistic_names[3:], curves, strict=True))}
         return {
             "count": flow.sum(axis=0), "sum": value @ flow, **{name: (flow * each).sum(axis=0) for name, each in found.items()}
@@ -92,30 +98,34 @@ class NegativeBinomial(Poisson):
         n, rate = np.where(seen, count, 1.0), ratio(statistics["sum"], count, parameters["rate"])
         rate = np.maximum(rate, self.min_rate)
 
+        curve = np.maximum(np.stack([statistics[name] for name in self.statistic_names[3:]]), 0.0)  # [3, K]: one for each reach
+
         def rest(s: Array) -> Array:
             return np.asarray(n * (-s * np.log1p(rate / s) - rate * np.log(s + rate)))
 
-        best, promised = size, np.zeros_like(size)
-        for part, name in zip(REACH, self.statistic_names[3:], strict=True):
-            curve = np.maximum(statistics[name], 0.0)
+        def slope(s: Array) -> Array:
+            return np.asarray(statistics["slope"] - curve * (s - size) - n * np.log1p(rate / s))
 
-            def gain(s: Array, curve: Array = curve) -> Array:
-                move = s - size
-                return np.asarray(statistics["slope"] * move - curve / 2 * move**2 + rest(s) - rest(size))
-
-            def slope(s: Array, curve: Array = curve) -> Array:
-                return np.asarray(statistics["slope"] - curve * (s - size) - n * np.log1p(rate / s))
-
-            low, high = np.maximum((1 - part) * size, SIZES[0]), np.minimum(4 * size, SIZES[1])
-            up = slope(size) > 0
-            a, b = np.where(up, size, low), np.where(up, high, size)
-            for _ in range(60):
-                middle = (a + b) / 2
-                rises = slope(middle) > 0
-                a, b = np.where(rises, middle, a), np.where(rises, b, middle)
-            found = (a + b) / 2
-            won = gain(found)
-            best, promised = np.where(won > promised, found, best), np.maximum(won, promised)
+        low = np.maximum((1 - np.array(REACH)[:, None]) * size, SIZES[0])
+        high = np.broadcast_to(np.minimum(4 * size, SIZES[1]), low.shape)
+        up = slope(np.broadcast_to(size, low.shape)) > 0
+        a, b = np.where(up, size, low), np.where(up, high, size)
+        found = (a + b) / 2
+        for step in range(BISECTIONS + NEWTON_STEPS):
+            steep = slope(found)
+            a, b = np.where(steep > 0, found, a), np.where(steep > 0, b, found)
+            middle = (a + b) / 2
+            if step < BISECTIONS:
+                found = middle
+                continue
+            bend = n * rate / (found * (found + rate)) - curve
+            with np.errstate(divide="ignore", invalid="ignore"):
+                nearer = found - steep / bend
+            found = np.where((nearer > a) & (nearer < b), nearer, middle)
+        move = found - size
+        won = statistics["slope"] * move - curve / 2 * move**2 + rest(found) - rest(size)
+        which = np.argmax(won, axis=0)[None]
+        best = np.where(np.take_along_axis(won, which, 0)[0] > 0, np.take_along_axis(found, which, 0)[0], size)
         return {"rate": np.where(seen, rate, parameters["rate"]), "size": np.where(seen, best, size)}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
@@ -125,6 +135,10 @@ class NegativeBinomial(Poisson):
         by_size = statistics["slope"] + count * (1 - np.log1p(rate / size)) - (total + count * size) / (size + rate)
         inside = (size > SIZES[0]) & (size < SIZES[1])
         return {"rate": by_rate * (rate - self.min_rate), "size": np.where(inside, by_size * size, 0.0)}
+
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """By differences."""
+        return derivatives(self, parameters, x)
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """And the logarithm of the size."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flatpc.families.base import Array, Family, Parameters, Statistics
+from flatpc._typing import Array
+from flatpc.families.base import Family, Parameters, Statistics
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from flatpc._options import ascending, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Array, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.initialize import random_simplex
 
 

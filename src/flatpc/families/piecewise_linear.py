@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.families.base import Array, Parameters, Statistics, masked
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, Statistics, masked
 from flatpc.families.pieces import Pieces
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, pdtr, xlogy
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Array, Family, Parameters, Statistics, count_and_sum, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, count_and_sum, masked, ratio
 from flatpc.families.counts import entropy_of_counts, quantile_of_counts, torch_count_and_sum
 
 MANY = 1e5
@@ -87,6 +88,15 @@ class Poisson(Family):
         """By the chain rule."""
         rate = parameters["rate"]
         return {"rate": (statistics["sum"] / rate - statistics["count"]) * (rate - self.min_rate)}
+
+    def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
+        """By the chain rule."""
+        rate = parameters["rate"]
+        above = rate - self.min_rate  # slope and bend of the rate in z
+        value, seen = masked(x)
+        pull = value[:, None] / rate - 1
+        first, second = pull * above, pull * above - value[:, None] / rate**2 * above**2
+        return (first * seen[:, None])[:, :, None], (second * seen[:, None])[:, :, None, None]
 
     def mode(self, parameters: Parameters) -> Array:
         """The rate, rounded down."""

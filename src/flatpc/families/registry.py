@@ -26,10 +26,14 @@ from flatpc.families.hurdle import Hurdle
 from flatpc.families.indicator import Indicator
 from flatpc.families.log_normal import LogNormal
 from flatpc.families.logistic import Logistic
+from flatpc.families.mapped_gaussian import MappedGaussian
+from flatpc.families.multivariate_gaussian import MultivariateGaussian
 from flatpc.families.negative_binomial import NegativeBinomial
 from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
 from flatpc.families.student_t import StudentT
+from flatpc.families.transformed import Transformed
+from flatpc.families.transforms import Log, Quantiles, Transform, YeoJohnson
 
 Kind = TypeVar("Kind", bound=type[Family])
 _BUILT_IN = {
@@ -49,12 +53,16 @@ _BUILT_IN = {
         Indicator,
         LogNormal,
         Logistic,
+        MappedGaussian,
+        MultivariateGaussian,
         NegativeBinomial,
         PiecewiseLinear,
         Poisson,
         StudentT,
+        Transformed,
     )
 }
+_TRANSFORMS: dict[str, type[Transform]] = {kind.__name__.lower(): kind for kind in (Log, Quantiles, YeoJohnson)}
 _FAMILIES: dict[str, type[Family]] = dict(_BUILT_IN)
 
 
@@ -124,6 +132,11 @@ def family_names() -> list[str]:
     return sorted(_FAMILIES)
 
 
+def kind_by_name(name: str) -> type[Family]:
+    """The class of a family by its name; raises `OptionError` for an unknown one."""
+    return _FAMILIES[choice("family", name, family_names(), also="a family, such as flatpc.Bernoulli()")]
+
+
 def family(name: str | Family, **options: Any) -> Family:
     """A family by its name.
 
@@ -150,7 +163,7 @@ def family(name: str | Family, **options: Any) -> Family:
     """
     if isinstance(name, Family):
         return name
-    made = _FAMILIES[choice("family", name, family_names(), also="a family, such as flatpc.Bernoulli()")]
+    made = kind_by_name(name)
     known = [option.name for option in fields(made)]
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -182,13 +195,16 @@ def to_json(of: Family) -> dict[str, Any]:
 def _plain(value: Any, what: str) -> Any:
     if isinstance(value, Family):
         return {"family": to_json(value)}
+    if isinstance(value, Transform):
+        own = {field.name: _plain(getattr(value, field.name), what) for field in fields(value)}
+        return {"transform": {"name": type(value).__name__.lower(), **own}}
     if isinstance(value, np.generic):  # NumPy's numbers are not JSON
         value = value.item()
     if isinstance(value, tuple):
         return [_plain(each, what) for each in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise OptionError(f"{what} is {value!r}; files hold numbers, text, None, families and tuples of these.")
+    raise OptionError(f"{what} is {value!r}; files hold numbers, text, None, families, maps and tuples of these.")
 
 
 def from_json(given: Mapping[str, Any]) -> Family:
@@ -229,7 +245,17 @@ def _option_from_json(name: str, key: str, value: Any, default: Any) -> Any:
 
 def _revived(value: Any) -> Any:
     if isinstance(value, dict):
+        if set(value) == {"transform"} and isinstance(value["transform"], dict):
+            return _transform_from_json(value["transform"])
         if set(value) != {"family"} or not isinstance(value["family"], dict):
-            raise OptionError(f"the option {show(value)} is neither a number, text, list nor family.")
+            raise OptionError(f"the option {show(value)} is neither a number, text, list, family nor map.")
         return from_json(value["family"])
     return tuple(_revived(each) for each in value) if isinstance(value, list) else value
+
+
+def _transform_from_json(given: Mapping[str, Any]) -> Transform:
+    options = {key: _revived(value) for key, value in given.items() if key != "name"}
+    kind = _TRANSFORMS.get(given["name"]) if isinstance(given.get("name"), str) else None
+    if kind is None or set(options) != {field.name for field in fields(kind)}:
+        raise OptionError(f"unknown map {show(dict(given))}; known are {', '.join(sorted(_TRANSFORMS))}.")
+    return kind(**options)

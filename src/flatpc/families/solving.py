@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from flatpc.families.base import Array
+from flatpc._typing import Array
 
 
 def root(f: Callable[[Array], Array], low: Array, high: Array, steps: int = 80) -> Array:

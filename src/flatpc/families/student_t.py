@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma, stdtr, stdtrit
 
 from flatpc._options import number, put
-from flatpc.families.base import Array, Parameters, Statistics, ratio
+from flatpc._typing import Array
+from flatpc.families.base import Parameters, Statistics, ratio
 from flatpc.families.location_scale import LocationScale
 from flatpc.families.solving import shape_of_gamma
 

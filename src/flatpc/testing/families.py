@@ -1,13 +1,4 @@
-"""Tests that the author of a family inherits.
-
-    import flatpc as fp
-
-    class TestExponential(fp.testing.FamilySuite):
-        family = Exponential()
-
-`pytest` then finds out whether the family keeps what `fp.Family` promises, in all queries, on both engines, in learning and in
-files. A method that the family doesn't define must raise `FamilyError`, and is not tested further.
-"""
+"""The tests of a family over one variable."""
 
 from __future__ import annotations
 
@@ -18,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import integrate, stats
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.files import load
 from flatpc.circuit.nodes import Input, Product, Sum
@@ -28,10 +19,6 @@ from flatpc.errors import DataError, FamilyError, SupportError
 from flatpc.families.base import Family, Parameters
 from flatpc.learning import EM, Adam, fit
 from flatpc.queries.likelihood import log_prob
-
-__all__ = ["LEVEL", "FamilySuite"]
-
-Array = NDArray[np.float64]
 
 LEVEL = 1e-4
 """The significance level of tests of random samples: how often a correct family fails with a new seed. The seed is fixed."""
@@ -105,6 +92,10 @@ class FamilySuite:
         """Values of all units in turn."""
         return self.family.sample(self._p, np.arange(n) % self._width, self._rng())
 
+    def _table(self, n: int) -> Array:
+        """The same, as rows of a table."""
+        return self._sample(n).reshape(n, -1)
+
     def _defines(self, *methods: str) -> bool:
         """Whether the family defines these methods; one that it doesn't must raise `FamilyError`."""
         for method in methods:
@@ -139,14 +130,17 @@ class FamilySuite:
             for a, b in pairwise(edges)
         )
 
-    def _mixture(self, n_variables: int = 1) -> Circuit:
-        """A mixture of the units, over one variable or independently over several."""
-        nodes: list[Any] = [Input(v, self.family, self._width) for v in range(n_variables)]
-        if n_variables > 1:
-            nodes.append(Product(tuple(range(n_variables))))
+    def _mixture(self, n_inputs: int = 1) -> Circuit:
+        """A mixture of the units, as one input or as independent ones."""
+        d = self.family.n_variables
+        nodes: list[Any] = [
+            Input(family=self.family, width=self._width, variables=range(d * i, d * i + d)) for i in range(n_inputs)
+        ]
+        if n_inputs > 1:
+            nodes.append(Product(tuple(range(n_inputs))))
         nodes.append(Sum((len(nodes) - 1,)))
         weights = np.arange(1.0, self._width + 1)
-        parameters: dict[int, Any] = dict.fromkeys(range(n_variables), self._p)
+        parameters: dict[int, Any] = dict.fromkeys(range(n_inputs), self._p)
         return Circuit(nodes, {**parameters, len(nodes) - 1: (weights / weights.sum())[None]})
 
     # ---- the density and what follows from it -------------------------------------------------------------------------
@@ -254,12 +248,12 @@ class FamilySuite:
 
     def test_log_likelihood_is_that_of_the_units(self) -> None:
         """Both engines agree with a mixture written out, to 1e-10; float32 to 1e-4."""
-        x, circuit = self._sample(60), self._mixture()
+        x, X, circuit = self._sample(60), self._table(60), self._mixture()
         with np.errstate(divide="ignore"):
             wanted = np.logaddexp.reduce(self.family.log_density(self._p, x) + np.log(np.asarray(circuit.parameters[1])), axis=1)
         for engine in ("numba", "torch"):
-            np.testing.assert_allclose(log_prob(circuit, x[:, None], engine=engine), wanted, rtol=1e-10, atol=1e-10)
-            single = log_prob(circuit, x[:, None], engine=engine, dtype="float32")
+            np.testing.assert_allclose(log_prob(circuit, X, engine=engine), wanted, rtol=1e-10, atol=1e-10)
+            single = log_prob(circuit, X, engine=engine, dtype="float32")
             np.testing.assert_allclose(single, wanted, rtol=1e-4, atol=1e-4)
 
     def test_engines_agree_on_flows(self) -> None:
@@ -275,20 +269,20 @@ class FamilySuite:
                 np.testing.assert_allclose(found, torch.inputs[v][name], rtol=1e-9, atol=1e-9)
 
     def _rows(self, n: int) -> Array:
-        """Rows of two variables, every ninth value missing."""
-        X = self._sample(2 * n).reshape(n, 2)
+        """Rows of two inputs, every ninth value missing."""
+        X = self._sample(2 * n).reshape(n, -1)
         X.ravel()[::9] = np.nan
         return X
 
     def test_missing_values_are_integrated_out(self) -> None:
         """A row without a value has the likelihood of the other variables; one without any has 1."""
-        x = self._sample(20)
+        X = self._table(20)
         alone, both = self._mixture(), self._mixture(2)
-        X = np.stack([x, np.full(20, np.nan)], axis=1)
+        beside = np.concatenate([X, np.full(X.shape, np.nan)], axis=1)
         for engine in ("numba", "torch"):
-            found = log_prob(both, X, missing="marginalize", engine=engine)
-            np.testing.assert_allclose(found, log_prob(alone, x[:, None], engine=engine), rtol=1e-10, atol=1e-10)
-            nothing = log_prob(both, np.full((1, 2), np.nan), missing="marginalize", engine=engine)
+            found = log_prob(both, beside, missing="marginalize", engine=engine)
+            np.testing.assert_allclose(found, log_prob(alone, X, engine=engine), rtol=1e-10, atol=1e-10)
+            nothing = log_prob(both, np.full((1, beside.shape[1]), np.nan), missing="marginalize", engine=engine)
             np.testing.assert_allclose(nothing, 0.0, atol=1e-12)
 
     def test_queries(self) -> None:
@@ -320,7 +314,7 @@ class FamilySuite:
         """Steps of a mixture, whole and damped, over all rows."""
         if not self.family.learnable or not self._defines("statistics", "update"):
             return
-        X = self._sample(200)[:, None]
+        X = self._table(200)
         for step_size in (1.0, 0.4):
             circuit = self._mixture().with_parameters({0: self.family.initialize(self._width, self._rng(), "uniform")})
             result = fit(circuit, X, method=EM(step_size), epochs=15, batch_size=None, dtype="float64", progress=False)
@@ -385,18 +379,18 @@ class FamilySuite:
         x = self._sample(12)
         p = {name: torch.tensor(value[None, None], requires_grad=True) for name, value in self._p.items()}
         if self.family.follows("torch_log_density", "log_density"):
-            found = self.family.torch_log_density(p, torch.tensor(x[None, :, None]))
+            found = self.family.torch_log_density(p, torch.tensor(x[None, :, None]))  # [1, N, 1], or [1, N, 1, d]
             np.testing.assert_allclose(found[0].detach(), self.family.log_density(self._p, x), rtol=1e-10, atol=1e-10)
             torch.autograd.grad(found.sum(), list(p.values()))
         elif not self.family.is_table:
-            rows = torch.tensor(x[:, None], requires_grad=True)
+            rows = torch.tensor(self._table(12), requires_grad=True)
             _raises(FamilyError, lambda: torch.autograd.grad(log_prob(self._mixture(), rows, engine="torch").sum(), rows))
 
     def test_adam_lowers_the_loss(self) -> None:
         """Thirty epochs; or `FamilyError` at the start of a family that lacks what it needs."""
         if not self.family.learnable:
             return
-        X = self._sample(200)[:, None]
+        X = self._table(200)
         circuit = self._mixture().with_parameters({0: self.family.initialize(self._width, self._rng(), "uniform")})
 
         def learn() -> Any:

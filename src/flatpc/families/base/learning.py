@@ -1,0 +1,192 @@
+"""How a family's parameters start, and how EM changes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flatpc._typing import Array
+from flatpc.families.base.arithmetic import Parameters, Statistics
+from flatpc.families.base.description import Description
+
+
+class Learning(Description):
+    """Where learning starts, and the steps of EM."""
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Random parameters.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> fp.Gaussian().initialize(2, np.random.default_rng(0), "uniform")["variance"].tolist()
+        [1.0, 1.0]
+
+        Parameters
+        ----------
+        width
+            Number of units.
+        rng
+            Source of random numbers.
+        spread
+            Scheme by which points of a simplex are drawn, such as `"exponential"`; see `Circuit.randomize`.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        raise self.lacks("initialize")
+
+    def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """Random parameters for a variable that has the values `x`; here: without looking at them.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> x = np.array([0.0, 0.1, 5.0, 5.1])
+        >>> sorted(fp.Gaussian().initialize_from(x, 2, np.random.default_rng(0), "uniform")["mean"].round(2).tolist())
+        [0.05, 5.05]
+
+        Parameters
+        ----------
+        x
+            `[N]`: values; NaN where missing.
+        width
+            Number of units.
+        rng
+            Source of random numbers.
+        spread
+            Scheme by which points of a simplex are drawn, such as `"exponential"`; see `Circuit.randomize`.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        return self.initialize(width, rng, spread)
+
+    def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
+        """What `update` and `gradient` need to know of weighted values.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> x, flow = np.array([2.0, 4.0]), np.array([[1.0], [0.5]])
+        >>> fp.Poisson().statistics({"rate": np.array([1.0])}, x, flow)
+        {'count': array([1.5]), 'sum': array([4.])}
+
+        Linear in `flow`, so that they add up over rows, batches and machines. They belong to the `parameters` at which they are
+        taken, and may depend on them: a family that is no exponential family gives the expected statistics of one step of an
+        inner EM, or sums of derivatives for a Newton step.
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        x
+            `[N]`: values; NaN where missing.
+        flow
+            `[N, K]`: the weight of each value for each unit. It may be negative, in the gradient of a penalty.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        raise self.lacks("statistics")
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """Parameters that maximise, or at least raise, Σ flow · log density; a unit without flow keeps its own.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"rate": np.array([1.0])}
+        >>> fp.Poisson().update(units, {"count": np.array([2.0]), "sum": np.array([6.0])})
+        {'rate': array([3.])}
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        statistics
+            What `statistics` returns, or a sum of such.
+        pseudocount
+            Number of additional observations, spread evenly over the values of a family that has finitely many.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        raise self.lacks("update")
+
+    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
+        """Parameters between `old` (step 0) and `new` (step 1).
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> fp.Poisson().interpolate({"rate": np.array([1.0])}, {"rate": np.array([3.0])}, 0.5)
+        {'rate': array([2.])}
+
+        Here: their average, which is right for *mean parameters* of an exponential family (probabilities, a mean, a rate): then
+        no step lowers the expected log-likelihood.
+
+        Parameters
+        ----------
+        old, new
+            Name -> array with the units first.
+        step
+            One number, or `[K]`.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        out = {}
+        for name, value in old.items():
+            share = np.reshape(step, np.shape(step) + (1,) * (value.ndim - np.ndim(step)))
+            out[name] = (1 - share) * value + share * new[name]
+        return out
+
+    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
+        """Statistics taken at `old` as if taken at `new`, for averages over steps; here: unchanged, as sufficient ones are.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> taken = {"count": np.array([2.0]), "sum": np.array([6.0])}
+        >>> fp.Poisson().restate(taken, {"rate": np.array([1.0])}, {"rate": np.array([3.0])}) == taken
+        True
+
+        Parameters
+        ----------
+        statistics
+            What `statistics` returns, or a sum of such.
+        old, new
+            Name -> array with the units first.
+
+        Returns
+        -------
+        dict
+            Statistics of the same names and shapes.
+        """
+        return statistics
+
+    def count(self, statistics: Statistics) -> Array:
+        """The flow that has gone into statistics; here: the one called `"count"`.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> fp.Bernoulli().count({"counts": np.array([[2.0, 1.0]])}).tolist()
+        [3.0]
+
+        Parameters
+        ----------
+        statistics
+            What `statistics` returns, or a sum of such.
+
+        Returns
+        -------
+        array
+            `[K]`.
+        """
+        if "count" not in statistics:
+            raise self.lacks("count")
+        return statistics["count"]

@@ -1,0 +1,92 @@
+"""A family that is made of another one, as values that are rounded or mapped are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from flatpc._typing import Array
+from flatpc.families.base import Family, Parameters, Statistics
+from flatpc.families.gaussian import Gaussian
+
+
+@dataclass(frozen=True)
+class Wrapping(Family):
+    """Has the parameters of another family, learnt as that one learns them."""
+
+    family: Family = field(default_factory=Gaussian)
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The family's own."""
+        return self.family.names
+
+    @property
+    def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The family's own."""
+        return self.family.statistic_names
+
+    @property
+    def learnable(self) -> bool:  # type: ignore[override]
+        """The family's own."""
+        return self.family.learnable
+
+    def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """The family's own."""
+        return self.family.parameter_shapes(width)
+
+    def statistic_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        """The family's own."""
+        return self.family.statistic_shapes(width)
+
+    def check_parameters(self, parameters: Parameters, where: str) -> None:
+        """The family's own."""
+        self.family.check_parameters(parameters, where)
+
+    def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.initialize(width, rng, spread)
+
+    def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.update(parameters, statistics, pseudocount)
+
+    def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.interpolate(old, new, step)
+
+    def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
+        """The family's own."""
+        return self.family.restate(statistics, old, new)
+
+    def count(self, statistics: Statistics) -> Array:
+        """The family's own."""
+        return self.family.count(statistics)
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.unconstrain(parameters)
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.constrain(free)
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """The family's own."""
+        return self.family.gradient(parameters, statistics)
+
+    @property
+    def floor(self) -> float | None:
+        """The family's own."""
+        return self.family.floor
+
+    @property
+    def chosen_floor(self) -> float:
+        """The family's own."""
+        return self.family.chosen_floor
+
+    def with_floor(self, floor: float) -> Self:
+        """The family's own."""
+        return replace(self, family=self.family.with_floor(floor))
