@@ -23,6 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from flatpc._messages import Message, Option
 from flatpc.errors import OptionError
 
 MOST = 2**31 - 1
@@ -45,8 +46,10 @@ def shown(value: Any) -> str:
 def wrong(name: str, value: Any, allowed: str) -> OptionError:
     """The error for an option whose value is not among those allowed."""
     where, _, option = name.rpartition(": ")
-    said = f"{where}({option}={shown(value)})" if where else f"{option}={shown(value)}"
-    return OptionError(f"{said}; {allowed}", option=option)
+    given = shown(value)
+    said = f"{where}({option}={given})" if where else f"{option}={given}"
+    named = Option(option, given[1:-1] if isinstance(value, str) else given, said)
+    return OptionError(Message(f"{said}; {allowed}", named), option=option)
 
 
 def whole_number(name: str, value: Any, least: int = 0, most: int = MOST, *, why: str = "") -> int:
@@ -164,7 +167,10 @@ def several(name: str, value: Any, give: str) -> tuple[Any, ...]:
         raise wrong(name, value, f"give {give}.")
     if isinstance(value, str | bytes | dict | set | frozenset | type) or not isinstance(value, Iterable):
         raise wrong(name, value, f"give {give}.")
-    return tuple(value)
+    try:
+        return tuple(value)
+    except (TypeError, RuntimeError):  # a tensor without rows
+        raise wrong(name, value, f"give {give}.") from None
 
 
 def ascending(name: str, value: Any, least: int) -> tuple[float, ...]:

@@ -1,7 +1,6 @@
 """Columns: every container gives the same variables, kinds follow the stated rules, and rows come back as they were."""
 
 import io
-from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
@@ -46,7 +45,7 @@ def test_every_container_gives_the_same_variables(container, frame):
     rows = columns.encode(frame, missing="marginalize")
     nan = np.nan
     np.testing.assert_array_equal(rows, [[1, 2, 1.75, 3], [0, 0, nan, 1], [1, nan, 1.62, 2], [nan, 1, 1.8, 12]])
-    assert [type(family).__name__ for family in columns.families] == ["Bernoulli", "Categorical", "Gaussian", "Poisson"]
+    assert [type(family).__name__ for family in columns.families] == ["Bernoulli", "Categorical", "Gaussian", "NegativeBinomial"]
 
 
 @pytest.mark.parametrize(("container", "frame"), list(frames()))
@@ -143,8 +142,6 @@ X = np.array([[0.0, 1.5], [1.0, 2.5]])
     (lambda: Columns.learn(7), ColumnTypeError, "int"),
     (lambda: Columns.learn(np.array([[{}, 1]], dtype=object)), ColumnTypeError, "'x0' holds {}"),
     (lambda: Columns.learn([["a", 1], [2, 1]]), ColumnTypeError, "'x0' holds 2"),
-    (lambda: Columns.learn(pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])})), ColumnTypeError, "'when'.*days"),
-    (lambda: Columns.learn(np.array([["2020-01-01"]], dtype="datetime64[D]")), ColumnTypeError, "datetime64"),
     (lambda: Columns.learn(pl.DataFrame({"a": [None, None]})), MissingValueError, "'a' has only missing"),
     (lambda: Columns.learn(pl.DataFrame({"id": [f"p{i}" for i in range(300)]})), DataError, "'id' holds 300 different texts"),
     (lambda: Columns.learn([[np.inf]]), DataError, "inf in row 0"),
@@ -197,8 +194,8 @@ def test_names_in_brackets_are_shown():
 
 @pytest.mark.parametrize(("values", "match"), [
     ([f"u{i}" for i in range(20)], "20 different texts, as names or identifiers do"),
-    ([f"2020-01-{i % 28 + 1:02d}" for i in range(60)], "dates such as '2020-01-01'; turn them into numbers"),
-    ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates such as"),
+    ([f"2020-01-{i % 28 + 1:02d}" for i in range(60)], "dates as text, such as '2020-01-01'; give them as dates"),
+    ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates as text"),
     ([*map(str, range(30)), "unknown"], "numbers, but also text such as 'unknown'"),
 ])  # fmt: skip
 def test_texts_that_are_hardly_categories(values, match):
@@ -216,22 +213,21 @@ def test_few_texts_are_categories_whatever_they_look_like():
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_columns_that_are_left_out_may_hold_anything(make):
-    frame = make({"a": [0, 1], "when": [datetime(2020, 1, 1), datetime(2020, 1, 2)], "b": [[1], [2]]})
+    frame = make({"a": [0, 1], "b": [[1], [2]]})
     table = read_raw(frame)
     assert len(table) == 2
-    for column, match in ((1, "'when' holds dates or times"), (2, "'b' holds")):
-        with pytest.raises(ColumnTypeError, match=match):
-            Columns.learn(RawTable(table.columns[column : column + 1], table.container))
+    with pytest.raises(ColumnTypeError, match="'b' holds"):
+        Columns.learn(RawTable(table.columns[1:], table.container))
     columns = Columns.learn(RawTable(table.columns[:1], table.container))
     assert columns.kinds == {"a": "binary"}
-    with pytest.raises(ColumnTypeError, match="dates or times"):
+    with pytest.raises(ColumnTypeError, match="'b' holds"):
         columns.encode(RawTable(table.columns[1:2], table.container))
 
 
 def test_an_index_among_the_columns_is_noticed():
     frame = pl.DataFrame({"": np.arange(30), "a": [0, 1] * 15, "b": np.arange(30) / 2})
     assert Columns.learn(frame).notes == (
-        "Column '' counts the rows from 0 to 29, as an index does; drop it unless it is a variable.",
+        "Column '' counts the rows from 0 to 29, as an index does; drop the column unless it is a variable.",
     )
     assert Columns.learn(frame[::2]).notes == ()
     assert Columns.learn(frame.to_numpy()).notes == ()

@@ -1,6 +1,8 @@
-"""Tables that people bring: reading files and frames, recognising columns, encoding rows."""
+"""Tables that people bring: reading files and frames, recognising columns, encoding rows; sources that come in blocks."""
 
 from flatpc.tables.columns import Column, Columns, kinds
 from flatpc.tables.files import Table, read_table
+from flatpc.tables.scanning import scan
+from flatpc.tables.sources import Source, source
 
-__all__ = ["Column", "Columns", "Table", "kinds", "read_table"]
+__all__ = ["Column", "Columns", "Source", "Table", "kinds", "read_table", "scan", "source"]

@@ -13,29 +13,50 @@ array([2. , 1.5])
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._messages import DROP, Message, Option
 from flatpc._options import choice, shown
 from flatpc._printable import printable
+from flatpc._row_weights import read_weights
+from flatpc._typing import Array
 from flatpc.errors import DataError, OptionError, ShapeError, SupportError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
+from flatpc.families.negative_binomial import NegativeBinomial
 from flatpc.families.poisson import Poisson
+from flatpc.tables.alike import common_values
 from flatpc.tables.filling import fill_in, new_table
+from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, Form, bounds_of_type, number_of, step_of_moments
 from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
-from flatpc.tables.recognition import MAX_CATEGORIES, Kind, Overrides, numbers_rows, read_overrides, recognize
+from flatpc.tables.recognition import (
+    MAX_CATEGORIES,
+    MAX_TEXTS,
+    Kind,
+    Overrides,
+    frequent_texts,
+    numbers_rows,
+    read_overrides,
+    recognize,
+)
+from flatpc.tables.suiting import suitable_counts, suitable_numbers
+from flatpc.tables.traits import Traits
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Array = NDArray[np.float64]
-UNSEEN = ("raise", "missing")
+UNSEEN = ("rare", "raise", "missing")
+"""What may be done with values that a column didn't have in training."""
+OTHER = "other"
+"""What a category of rare texts is called, with a sign more if that is a frequent text."""
+RARE = 1e-3
+"""The probability of such a value, of a column that doesn't say how many it had."""
 
 
 class UnseenCategoryError(SupportError):
@@ -62,20 +83,38 @@ class Column:
     kind: Kind
     """`"binary"`, `"categorical"`, `"count"` or `"continuous"`."""
     dtype: DType
-    """What its values are: `"text"`, `"integer"`, `"float"` or `"boolean"`."""
+    """What its values are: `"text"`, `"integer"`, `"float"`, `"boolean"`, `"date"`, `"datetime"`, `"time"` or `"duration"`."""
     why: str
     """What it was recognised by."""
     categories: tuple[Any, ...] = ()
     """What the codes 0, 1, ... of a binary or categorical column stand for."""
+    traits: Traits = field(default_factory=Traits)
+    """Resolution, atoms and bounds of numbers."""
+    rare: float = RARE
+    """The probability of any value that it didn't have in training: half of that of one more among as many."""
+    form: Form = field(default_factory=Form)
+    """How its values are written in the table: types, time zones, digits."""
+    other: bool = False
+    """Whether the last category is for all texts that are not among the frequent ones."""
+    suitable: tuple[Family, ...] = field(default=(), compare=False)
+    """What `families` are, if not the usual one of its kind; no file keeps it, as what was chosen is in the circuit."""
 
     @property
-    def family(self) -> Family:
-        """The distribution of an input over this column."""
+    def families(self) -> tuple[Family, ...]:
+        """Distributions that suit the column by its data, the default first; in the units of encoded rows."""
+        return self.suitable or (self._usual(),)
+
+    def _usual(self) -> Family:
         if self.kind == "continuous":
             return Gaussian()
         if self.kind == "count":
-            return Poisson()
+            return NegativeBinomial()
         return Bernoulli() if len(self.categories) == 2 else Categorical(len(self.categories))
+
+    @property
+    def family(self) -> Family:
+        """The default among `families`."""
+        return self.families[0]
 
     @property
     def is_discrete(self) -> bool:
@@ -90,7 +129,7 @@ class Column:
         raw
             The column as it was read; `Columns.encode` reads and encodes a whole table.
         unseen
-            What values are that the column didn't have in training: `"raise"` or `"missing"`.
+            What values are that the column didn't have in training: `"raise"`; `"missing"` or `"rare"`, NaN.
 
         Returns
         -------
@@ -102,40 +141,129 @@ class Column:
         DataError
             For values of another kind than were learnt, or not allowed.
         """
-        if (raw.dtype == "text") != (self.dtype == "text") and not raw.missing.all():
-            now, then = ("text", "numbers") if raw.dtype == "text" else ("numbers", "text")
+        now, then = _sort(raw.dtype), _sort(self.dtype)
+        raw = _same_unit(raw, self.dtype)
+        if now != then and not raw.missing.all():
             raise DataError(f"{raw.label} holds {now}, but {then} when it was learnt; give the same kind of values.")
         if not self.is_discrete:
-            return self._numbers(raw)
+            return self._numbers(raw, unseen)
         known = ~raw.missing
         out = np.full(len(raw.values), np.nan)
         if self.dtype == "text":
             code = {category: float(i) for i, category in enumerate(self.categories)}
-            out[known] = [code.get(value, np.nan) for value in raw.values[known]]
+            rest = len(self.categories) - 1.0 if self.other else np.nan
+            out[known] = [code.get(value, rest) for value in raw.values[known]]
         else:
+            refuse_infinite(raw.values[:, None], [raw.label])
             values = np.array(self.categories, dtype=np.float64)
-            at = np.minimum(np.searchsorted(values, raw.values), len(values) - 1)
+            order = np.argsort(values)  # levels have an order of their own
+            at = order[np.minimum(np.searchsorted(values[order], raw.values), len(values) - 1)]
             out = np.where(values[at] == raw.values, at, np.nan)
         strange = known & np.isnan(out)
         if unseen == "raise" and strange.any():
             row = int(np.flatnonzero(strange)[0])
             listed = ", ".join(repr(category) for category in self.categories[:8]) + (", ..." if len(self.categories) > 8 else "")
             value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
+            rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
             raise UnseenCategoryError(
-                f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({listed}). "
-                f"Correct it, or pass unseen='missing' to treat such values as missing."
+                Message(
+                    f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({listed}). "
+                    f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
+                    rare,
+                    absent,
+                )
             )
         return out
 
-    def _numbers(self, raw: RawColumn) -> Array:
+    def rounded(self, x: Array) -> Array:
+        """Numbers at the column's resolution, but for atoms, and within its bounds.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> weight = fp.tables.Columns.learn([[0.5], [1.5], [2.0], [1.5], [0.5]] * 4).columns[0]
+        >>> weight.rounded(np.array([-0.3, 1.3])).tolist()
+        [0.0, 1.5]
+
+        Parameters
+        ----------
+        x
+            `[N]`: numbers.
+
+        Returns
+        -------
+        array
+            `[N]`.
+        """
+        traits = self.traits
+        out = x
+        if traits.resolution > 0:
+            digits = next((d for d in range(12) if abs(traits.resolution * 10**d - round(traits.resolution * 10**d)) < 1e-6), 12)
+            steps = np.round((x - traits.origin) / traits.resolution)
+            nearest = np.round(traits.origin + traits.resolution * steps, max(digits, 6) if traits.origin else digits)
+            out = np.where(np.isin(x, traits.atoms), x, nearest)
+        return np.clip(out, *traits.bounds)
+
+    def number(self, value: Any) -> float:
+        """A value of the table as the model's number.
+
+        >>> from datetime import date
+        >>> import flatpc as fp
+        >>> born = fp.tables.Columns.learn([[date(1970, 1, 2)], [date(1980, 1, 1)], [date(1990, 5, 9)]]).columns[0]
+        >>> born.number(date(1970, 1, 3))
+        2.0
+
+        Parameters
+        ----------
+        value
+            A number; or a date, time or duration for a column of such.
+
+        Returns
+        -------
+        float
+            NaN if it is neither.
+        """
+        if self.dtype in TEMPORAL:
+            return number_of(self.dtype, value)
+        try:
+            return np.nan if isinstance(value, str) else float(value)
+        except (TypeError, ValueError):
+            return np.nan
+
+    def shown(self, numbers: Array) -> Any:
+        """Numbers of the model as people have them: dates and times where the column has these, otherwise as they are.
+
+        >>> from datetime import date
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> born = fp.tables.Columns.learn([[date(1970, 1, 2)], [date(1980, 1, 1)], [date(1990, 5, 9)]]).columns[0]
+        >>> born.shown(np.array([1.0]))
+        array([datetime.date(1970, 1, 2)], dtype=object)
+
+        Parameters
+        ----------
+        numbers
+            Of any shape.
+
+        Returns
+        -------
+        array
+            Of the same shape.
+        """
+        if self.dtype not in TEMPORAL:
+            return numbers
+        out = np.empty(numbers.size, dtype=object)
+        out[:] = self.form.restored(self.dtype, numbers.ravel().tolist())
+        return out.reshape(numbers.shape)
+
+    def _numbers(self, raw: RawColumn, unseen: str) -> Array:
         out = np.array(raw.values, dtype=np.float64)
         refuse_infinite(out[:, None], [raw.label])
-        if self.kind == "count":
+        if self.kind == "count" and unseen == "raise":
             Poisson().check(out, raw.label)
         return out
 
     def decode(self, codes: Array, whole: bool = False) -> list[Any]:
-        """Categories for codes; numbers as they are, and counts as whole numbers if they are whole.
+        """Categories for codes; dates and Decimals where the table has these; numbers, counts as whole ones if they are whole.
 
         Parameters
         ----------
@@ -149,6 +277,9 @@ class Column:
         list
             Values as they are in the table.
         """
+        return self.form.restored(self.dtype, self._values(codes, whole))
+
+    def _values(self, codes: Array, whole: bool) -> list[Any]:
         if self.is_discrete:
             return [self.categories[int(code)] for code in codes]
         if whole:
@@ -184,7 +315,7 @@ class Columns:
     """What looks like a mistake, but need not be one."""
 
     @staticmethod
-    def learn(X: Any, kinds: Overrides = None) -> Columns:
+    def learn(X: Any, kinds: Overrides = None, *, sample_weight: Any = None) -> Columns:
         """Kinds and categories from a table.
 
         Parameters
@@ -193,6 +324,9 @@ class Columns:
             A NumPy array, a torch tensor, nested lists, or a pandas or polars frame.
         kinds
             Overrules what is recognised: a kind for all columns, a list with one for each, or a dict by name or position.
+        sample_weight
+            How often each row counts: one number of 0 or more per row. Which families suit a column is told by all weights; its
+            kind, its categories and traits such as rounding are told by the rows of positive weight, each once.
 
         Returns
         -------
@@ -207,14 +341,22 @@ class Columns:
             For an unknown kind or column.
         """
         table = X if isinstance(X, RawTable) else read_raw(X)
+        weights = read_weights(sample_weight, len(table))
+        if weights is not None:
+            table, weights = table.some(weights > 0), weights[weights > 0]
         said = read_overrides(kinds, table.names)
         notes = tuple(
-            f"{raw.label} counts the rows from {raw.values[0]:.0f} to {raw.values[-1]:.0f}, as an index does; "
-            f"drop it unless it is a variable."
+            Message(
+                f"{raw.label} counts the rows from {raw.values[0]:.0f} to {raw.values[-1]:.0f}, as an index does; "
+                f"{DROP} unless it is a variable.",
+                DROP,
+            )
             for raw in table.columns
             if table.native is not None and numbers_rows(raw)
         )
-        return Columns(tuple(_learn(raw, said.get(raw.name)) for raw in table.columns), table.container, notes)
+        alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
+        learnt = tuple(_learn(raw, said.get(raw.name), alike.get(raw.name), weights) for raw in table.columns)
+        return Columns(learnt, table.container, notes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -228,7 +370,7 @@ class Columns:
 
     @property
     def families(self) -> list[Family]:
-        """The family of each column in order, as structures take them."""
+        """The default family of each column in order, as structures take them."""
         return [column.family for column in self.columns]
 
     def position(self, column: str | int) -> int:
@@ -266,8 +408,8 @@ class Columns:
         missing
             `"raise"` refuses missing values; `"marginalize"` lets them through as NaN.
         unseen
-            `"raise"` refuses values that a binary or categorical column didn't have in training; `"missing"` takes them for
-            missing, whatever `missing` says.
+            `"raise"` refuses values that a binary or categorical column didn't have in training; `"missing"` and `"rare"` make
+            them NaN, whatever `missing` says.
         ignore
             A column, by position, that is not looked at: all NaN.
 
@@ -287,10 +429,8 @@ class Columns:
         choice("unseen", unseen, UNSEEN)
         ignore = None if ignore is None else self.position(ignore)
         table = X if isinstance(X, RawTable) else read_raw(X)
-        if len(table.columns) != len(self.columns):
-            raise ShapeError(f"The table has {len(table.columns)} columns; {len(self.columns)} were learnt.")
         out = np.empty((len(table), len(self.columns)))
-        for j, (column, raw) in enumerate(zip(self.columns, table.columns, strict=True)):
+        for j, (column, raw) in enumerate(zip(self.columns, self.matched(table), strict=True)):
             if j == ignore:
                 out[:, j] = np.nan
                 continue
@@ -299,6 +439,38 @@ class Columns:
                 refuse_missing(raw.missing[:, None], [raw.label])
             out[:, j] = column.encode(raw, unseen)
         return out
+
+    def matched(self, table: RawTable) -> tuple[RawColumn, ...]:
+        """The table's columns in the order of these: by name, where it has all of their names, otherwise as they stand.
+
+        >>> import pandas as pd
+        >>> import flatpc as fp
+        >>> from flatpc.tables.reading import read_raw
+        >>> columns = fp.tables.Columns.learn(pd.DataFrame({"a": [1, 2], "b": [3, 4]}))
+        >>> [raw.name for raw in columns.matched(read_raw(pd.DataFrame({"b": [3], "a": [1]})))]
+        ['a', 'b']
+
+        Parameters
+        ----------
+        table
+            As it was read.
+
+        Returns
+        -------
+        tuple
+            One for each column.
+
+        Raises
+        ------
+        ShapeError
+            For another number of columns.
+        """
+        if len(table.columns) != len(self.columns):
+            raise ShapeError(f"The table has {len(table.columns)} columns; {len(self.columns)} were learnt.")
+        if table.names == self.names or set(table.names) != set(self.names):
+            return table.columns
+        by_name = {raw.name: raw for raw in table.columns}
+        return tuple(by_name[name] for name in self.names)
 
     def decode(self, rows: Array, like: RawTable | None = None, container: str | None = None) -> Any:
         """Rows of codes and numbers as a table of names and numbers, whole ones in a column of integers.
@@ -318,10 +490,14 @@ class Columns:
             The table.
         """
         if like is not None:
-            pairs = enumerate(zip(self.columns, like.columns, strict=True))
-            return fill_in(like, {j: column.decode(rows[:, j], raw.dtype == "integer") for j, (column, raw) in pairs})
+            place = {raw.name: at for at, raw in enumerate(like.columns)}
+            pairs = enumerate(zip(self.columns, self.matched(like), strict=True))
+            new = {place[raw.name]: column.decode(rows[:, j], raw.dtype == "integer") for j, (column, raw) in pairs}
+            return fill_in(like, new)
         values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
-        return new_table(self.names, values, container or self.container)
+        wanted = container or self.container
+        kept = [(column.form, column.categories) for column in self.columns] if wanted == self.container else None
+        return new_table(self.names, values, wanted, kept)
 
     def show(self) -> Table:
         """A rich table of names, kinds, reasons and categories.
@@ -372,25 +548,68 @@ def kinds(X: Any, *, overrides: Overrides = None) -> dict[str, Kind]:
     return Columns.learn(X, overrides).kinds
 
 
-def _learn(raw: RawColumn, said: Kind | None) -> Column:
+def _learn(raw: RawColumn, said: Kind | None, alike: range | None = None, weights: Array | None = None) -> Column:
     raw.check()
     known = raw.values[~raw.missing]
     if raw.dtype != "text":
         refuse_infinite(raw.values[:, None], [raw.label])
+    n_known = float(len(known) if weights is None else weights[~raw.missing].sum())
+    how: dict[str, Any] = {"rare": 1 / (2 * (n_known + 1)), "form": raw.form}
+    if alike is not None:
+        why = f"like other columns from {alike[0]} to {alike[-1]}"
+        return Column(raw.name, "categorical", raw.dtype, why, tuple(alike), **how)
     kind, why = (said, "said so") if said is not None and len(known) else recognize(raw)
     if kind in ("count", "continuous"):
         if raw.dtype == "text":
             raise DataError(f"{raw.label} holds text such as {known[0]!r}, so it can't be {kind}; choose binary or categorical.")
         if kind == "count":
             Poisson().check(raw.values, raw.label)
-        return Column(raw.name, kind, raw.dtype, why)
+        traits = _traits(raw)
+        suitable = suitable_counts if kind == "count" else suitable_numbers
+        return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=suitable(raw.values, traits, weights), **how)
     categories = _categories(raw, known)
+    if said is None and raw.dtype == "text" and not raw.levels and len(categories) > MAX_TEXTS:
+        frequent = frequent_texts(known)
+        rest = OTHER
+        while rest in frequent:
+            rest += "_"
+        return Column(raw.name, kind, raw.dtype, why, (*frequent, rest), other=True, **how)
     if kind == "binary" and len(categories) > 2:
         raise DataError(f"{raw.label} has {len(categories)} different values, so it can't be binary; choose categorical.")
-    return Column(raw.name, kind, raw.dtype, why, categories)
+    return Column(raw.name, kind, raw.dtype, why, categories, **how)
+
+
+def _traits(raw: RawColumn) -> Traits:
+    """Those that the values show; their type knows more of dates, and of whole numbers that take few bytes."""
+    traits = Traits.of(raw.values)
+    if raw.dtype in TEMPORAL:
+        step = traits.resolution or step_of_moments(raw.dtype, raw.values)
+        if raw.dtype != "duration":
+            # 1970 is no bound of dates.
+            last = SECONDS_PER_DAY - (step or 1e-6)
+            traits = replace(traits, bounds=(0.0, last) if raw.dtype == "time" else (-np.inf, np.inf))
+        return replace(traits, resolution=step)
+    low, high = bounds_of_type(raw.form.native)
+    return replace(traits, bounds=(max(low, traits.bounds[0]), min(high, traits.bounds[1])))
+
+
+def _sort(dtype: DType) -> str:
+    """What values of a type are for people."""
+    if dtype in TEMPORAL:
+        return {"time": "times of day", "duration": "durations"}.get(dtype, "dates")
+    return "text" if dtype == "text" else "numbers"
+
+
+def _same_unit(raw: RawColumn, dtype: DType) -> RawColumn:
+    """Dates as datetimes, or datetimes as dates: containers differ in what they make of a date."""
+    if {raw.dtype, dtype} != {"date", "datetime"}:
+        return raw
+    return replace(raw, values=raw.values * SECONDS_PER_DAY if dtype == "datetime" else raw.values / SECONDS_PER_DAY)
 
 
 def _categories(raw: RawColumn, known: NDArray[Any]) -> tuple[Any, ...]:
+    if raw.levels:
+        return raw.levels
     if raw.dtype == "text":
         return tuple(sorted(set(known)))
     if raw.dtype == "boolean":
@@ -407,3 +626,18 @@ def _categories(raw: RawColumn, known: NDArray[Any]) -> tuple[Any, ...]:
 def _plain(value: Any) -> Any:
     """3 rather than 3.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What makes blocks of a source rows of codes and numbers; plain data, so that it can be sent to another machine."""
+
+    columns: Columns
+    missing: str
+    unseen: str
+
+    def __call__(self, block: Any) -> Array:
+        """The block's columns, by name where it has names."""
+        names = list(self.columns.names)
+        named = hasattr(block, "columns") and set(names) <= {str(name) for name in block.columns}
+        return self.columns.encode(block[names] if named else block, self.missing, self.unseen)

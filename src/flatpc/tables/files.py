@@ -99,32 +99,55 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     return readers[suffix](file)
 
 
-def _read_text(file: Path) -> Table:
-    import polars as pl
+@dataclass(frozen=True)
+class TextLayout:
+    """How a csv or tsv file is written."""
 
+    separator: str
+    has_header: bool
+    names: tuple[str, ...]
+    """Of its columns: x0, x1, ... without a header."""
+
+
+def text_layout(file: Path) -> TextLayout:
+    """What the first line of a csv or tsv file tells."""
     try:
         with gzip.open(file, "rt", encoding=UTF8) if file.name.lower().endswith(".gz") else file.open(encoding=UTF8) as text:
             separator = "\t" if ".tsv" in file.name.lower() else _separator(text.readline())
             text.seek(0)
             names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
-        has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
-        if has_header and len(set(names)) < len(names):
-            twice = Counter(names).most_common(1)[0][0]
-            raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
+    except (UnicodeDecodeError, OSError, csv.Error, EOFError) as error:
+        raise _unreadable(file, error) from None
+    has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
+    if has_header and len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
+    return TextLayout(separator, has_header, tuple(names if has_header else (f"x{j}" for j in range(len(names)))))
+
+
+def _read_text(file: Path) -> Table:
+    import polars as pl
+
+    layout = text_layout(file)
+    separator, has_header = layout.separator, layout.has_header
+    try:
         frame = pl.read_csv(
             _with_line_feeds(file), separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None
         )
-    except UnicodeDecodeError:
-        raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
-    except (pl.exceptions.PolarsError, OSError, csv.Error, EOFError) as error:
-        if "utf-8" in str(error).lower():
-            raise DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).") from None
-        raise DataError(f"{file} can't be read as a table: {_first_line(error)}.") from None
-    frame.columns = names if has_header and len(names) == frame.width else frame.columns
-    if not has_header:
+    except (UnicodeDecodeError, pl.exceptions.PolarsError, OSError, EOFError) as error:
+        raise _unreadable(file, error) from None
+    if has_header and len(layout.names) == frame.width:
+        frame.columns = list(layout.names)
+    elif not has_header:
         frame.columns = [f"x{j}" for j in range(frame.width)]
     frame = frame.with_columns(_tidied(column, separator) for column in frame.iter_columns() if column.dtype == pl.String)
     return Table(file.name.split(".")[0], _checked(file, frame))
+
+
+def _unreadable(file: Path, error: Exception) -> DataError:
+    if isinstance(error, UnicodeDecodeError) or "utf-8" in str(error).lower():
+        return DataError(f"{file} is not UTF-8 text; save it again with that encoding (Excel: CSV UTF-8).")
+    return DataError(f"{file} can't be read as a table: {first_line(error)}.")
 
 
 def _separator(line: str) -> str:
@@ -173,7 +196,7 @@ def _read_parquet(file: Path) -> Table:
     try:
         return Table(file.stem, _checked(file, pl.read_parquet(file)))
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{file} can't be read as parquet: {_first_line(error)}.") from None
+        raise DataError(f"{file} can't be read as parquet: {first_line(error)}.") from None
 
 
 def _read_npz(file: Path) -> Table:
@@ -207,5 +230,6 @@ def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

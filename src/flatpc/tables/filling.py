@@ -7,26 +7,86 @@ whole number stands where whole numbers are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from flatpc._extras import need
+from flatpc.tables.forms import TEMPORAL, Form
 from flatpc.tables.reading import RawColumn, RawTable
 
 Values = Sequence[Any]
+Kept = Sequence[tuple[Form, tuple[Any, ...]]]
+"""Of each column, its form and its categories."""
 
 
-def new_table(names: Sequence[str], values: Sequence[Values], container: Any) -> Any:
-    """A table of a kind: `numpy`, `torch`, `pandas`, `polars` or another library that narwhals knows."""
+def new_table(names: Sequence[str], values: Sequence[Values], container: Any, kept: Kept | None = None) -> Any:
+    """A table of a kind: `numpy`, `torch`, `pandas`, `polars` or another library that narwhals knows.
+
+    Columns of pandas and polars have the types that `kept` tells, where these can hold their values.
+    """
     if container in ("numpy", "torch"):
         return _array(values, container)
+    stored = {name: _storable(column) for name, column in zip(names, values, strict=True)}
+    if kept is not None and container in _TYPED:
+        typed = _TYPED[container]
+        return _frame(container, {name: typed(name, stored[name], *how) for name, how in zip(names, kept, strict=True)})
     import narwhals as nw
 
-    return nw.from_dict(
-        {name: _storable(column) for name, column in zip(names, values, strict=True)}, backend=container
-    ).to_native()
+    return nw.from_dict(stored, backend=container).to_native()
+
+
+def _frame(container: str, columns: Mapping[str, Any]) -> Any:
+    if container == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(columns)
+    import polars as pl
+
+    return pl.DataFrame(list(columns.values()))
+
+
+def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
+    import pandas as pd
+
+    out = pd.Series(list(values), name=name, dtype=object if form.native == "object" else None)
+    if not form.native:
+        return out
+    try:
+        dtype: Any = pd.CategoricalDtype(levels, form.ordered) if form.native == "category" else form.native
+        return out.astype(dtype)
+    except (TypeError, ValueError, OverflowError):
+        return out
+
+
+def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
+    import polars as pl
+
+    kind = form.native.split("(")[0]
+    dtype: Any = getattr(pl, kind, None) if kind in _POLARS else None
+    if kind == "Enum":
+        dtype = pl.Enum(list(levels))
+    elif kind == "Decimal":
+        dtype = pl.Decimal(38, form.digits or 0)
+    elif kind == "Datetime":
+        unit = form.native.split("time_unit='")[-1][:2]
+        dtype = pl.Datetime(unit if unit in ("ms", "us", "ns") else "us", form.zone or None)  # type: ignore[arg-type]
+    plain = pl.Series(name, values, strict=False)
+    try:
+        typed = plain if dtype is None else pl.Series(name, values, dtype=dtype, strict=False)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return plain
+    return plain if typed.null_count() > plain.null_count() else typed  # what a type can't hold would be null
+
+
+_TYPED: dict[str, Callable[..., Any]] = {"pandas": _pandas_column, "polars": _polars_column}
+_POLARS = (
+    "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
+    "String", "Categorical", "Date", "Time", "Duration",
+)  # fmt: skip
+"""Types whose names say all about them."""
 
 
 def _storable(values: Values) -> Values:
@@ -75,7 +135,7 @@ def _like(given: Values) -> Callable[[Any], Any]:
     decimals = [value for value in given if isinstance(value, Decimal)]
     if not decimals:
         return lambda value: value
-    digits = max(0, *(-int(value.as_tuple().exponent) for value in decimals))
+    digits = max([0, *(-int(value.as_tuple().exponent) for value in decimals if value.is_finite())])
     return lambda value: Decimal(f"{value:.{digits}f}")
 
 
@@ -97,12 +157,19 @@ def _pandas(given: Any, rows: list[int], values: Values) -> Any:
 def _known(column: RawColumn) -> list[Any]:
     if column.dtype == "text":
         return list(column.values)
+    if column.dtype in TEMPORAL:
+        rows = zip(column.values.tolist(), column.missing, strict=True)
+        return [None if gone else column.form.restored(column.dtype, [value])[0] for value, gone in rows]
     read: Any = {"boolean": bool, "integer": int}.get(column.dtype, float)
     return [None if gone else read(value) for value, gone in zip(column.values, column.missing, strict=True)]
 
 
+_OBJECTS = (str, date, time, timedelta)
+"""What is no number."""
+
+
 def _array(values: Sequence[Values], container: str) -> Any:
-    if any(isinstance(value, str) for column in values for value in column):
+    if any(isinstance(value, _OBJECTS) for column in values for value in column):
         out = np.empty((len(values[0]), len(values)), dtype=object)
         for j, column in enumerate(values):
             out[:, j] = column

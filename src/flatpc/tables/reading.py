@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
@@ -15,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._messages import DROP, Message, Option
 from flatpc._options import shown
+from flatpc._typing import Array
 from flatpc.errors import ColumnTypeError, DataError, MissingValueError, ShapeError
+from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, Form, Temporal, number_of, numbers_of_numpy, type_of_moments, zone_of
 
-Array = NDArray[np.float64]
 _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
 MISSING = ("raise", "marginalize")
@@ -26,7 +28,7 @@ MISSING = ("raise", "marginalize")
 LARGEST_WHOLE = 1 << 53
 """Whole numbers up to here are exact in float64."""
 
-DType = Literal["boolean", "integer", "float", "text"]
+DType = Literal["boolean", "integer", "float", "text", "date", "datetime", "time", "duration"]
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,14 @@ class RawColumn:
     name: str
     dtype: DType
     values: NDArray[Any]
-    """float64 with NaN where missing; for text, objects: `str`, and None where missing."""
+    """float64 with NaN where missing; for text, objects: `str`, and None where missing. Dates are days since 1970, datetimes
+    seconds since then, times seconds since midnight, durations seconds."""
     problem: str = ""
     """Why it can't be a variable, if it can't; who leaves it out needn't care."""
+    form: Form = field(default_factory=Form)
+    """How the values are written in the table."""
+    levels: tuple[Any, ...] = ()
+    """The values that a category may have, in order; none if it is no category."""
 
     def check(self) -> None:
         """Raise if it can't be a variable."""
@@ -60,12 +67,13 @@ class RawColumn:
     def numbers(self) -> Array:
         """The values, if they are numbers."""
         self.check()
+        if self.dtype in TEMPORAL:
+            text = f"{self.label} holds dates or times ({self.dtype}); turn them into numbers, such as days, or {DROP}."
+            raise ColumnTypeError(Message(text, DROP))
         if self.dtype == "text":
             row = int(np.flatnonzero(~self.missing)[0])
-            raise ColumnTypeError(
-                f"{self.label} holds {shown(self.values[row])} in row {row}, which is not a number; "
-                f"encode it as 0, 1, 2, ... or drop the column."
-            )
+            text = f"{self.label} holds {shown(self.values[row])} in row {row}, which is not a number; "
+            raise ColumnTypeError(Message(f"{text}encode it as 0, 1, 2, ... or {DROP}.", DROP))
         return self.values
 
 
@@ -86,6 +94,10 @@ class RawTable:
     def __len__(self) -> int:
         return len(self.columns[0].values)
 
+    def some(self, which: NDArray[np.bool_]) -> RawTable:
+        """Some of the rows."""
+        return replace(self, columns=tuple(replace(column, values=column.values[which]) for column in self.columns))
+
 
 def read_raw(X: Any) -> RawTable:
     """The columns of X.
@@ -98,7 +110,7 @@ def read_raw(X: Any) -> RawTable:
     Returns
     -------
     RawTable
-        A column that can't be a variable (dates, objects) is in it too, and says so when it is used.
+        A column that can't be a variable (objects) is in it too, and says so when it is used.
 
     Raises
     ------
@@ -116,6 +128,9 @@ def read_raw(X: Any) -> RawTable:
         table = np.ma.getdata(array).astype(object)
         table[np.ma.getmaskarray(array)] = None
         return RawTable(tuple(_from_objects(name, table[:, j]) for j, name in enumerate(names)), container)
+    if array.dtype.kind in "mM":
+        given = np.where(np.ma.getmaskarray(array), np.array("NaT", array.dtype), np.ma.getdata(array))
+        return RawTable(tuple(_moments(name, given[:, j]) for j, name in enumerate(names)), container)
     dtype: DType = "boolean" if array.dtype.kind == "b" else "integer" if array.dtype.kind in "iu" else "float"
     rows = _floats(array, "F")
     return RawTable(tuple(RawColumn(name, dtype, rows[:, j]) for j, name in enumerate(names)), container)
@@ -142,7 +157,10 @@ def read_matrix(X: Any) -> tuple[Array, list[str]]:
         As `read_raw` does, and for a column of text, and for infinities.
     """
     array, _ = _as_array(X)
-    if array is None or array.dtype.kind in "OUS":
+    whole = _numbers_of_polars(X) if array is None else None
+    if whole is not None:
+        rows, labels = whole, [_label(name) for name in X.columns]
+    elif array is None or array.dtype.kind in "OUS":
         table = read_raw(X)
         rows = np.ascontiguousarray(np.stack([column.numbers() for column in table.columns], axis=1))
         labels = [column.label for column in table.columns]
@@ -169,10 +187,14 @@ def refuse_missing(absent: NDArray[np.bool_], labels: Sequence[str]) -> None:
     """Raise for the first row and column of which a value is missing."""
     if absent.any():
         row, column = (int(i) for i in np.argwhere(absent)[0])
-        raise MissingValueError(
-            f"{labels[column]} is missing (NaN) in row {row}. Pass missing='marginalize' to integrate missing values out, "
-            f"or fill them in."
-        )
+        option = Option("missing", "marginalize")
+        text = f"{labels[column]} is missing (NaN) in row {row}. Pass {option} to integrate missing values out, or fill them in."
+        raise MissingValueError(Message(text, option))
+
+
+def only_missing(label: str) -> MissingValueError:
+    """The error for a column without a single value."""
+    return MissingValueError(Message(f"{label} has only missing values, so nothing can be learnt about it; {DROP}.", DROP))
 
 
 def is_torch(X: Any) -> bool:
@@ -267,20 +289,79 @@ def _from_frame(X: Any) -> RawTable:
         ) from None
     except nw.exceptions.DuplicateError:
         raise DataError("Two columns of the frame have the same name; rename one of them.") from None
-    columns = []
+    container = str(frame.implementation).rsplit(".", maxsplit=1)[-1].lower()
     # Column by column and not by name: pandas columns may be called 0, 1, 2.
-    for series in frame.iter_columns():
-        name, kind = str(series.name), series.dtype
-        if kind.is_numeric() or kind == nw.Boolean:
-            dtype: DType = "boolean" if kind == nw.Boolean else "integer" if kind.is_integer() else "float"
-            problem = _beyond_floats(name, series.drop_nulls()) if dtype == "integer" else ""
-            columns.append(RawColumn(name, dtype, np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64), problem))
-        elif kind.is_temporal():
-            columns.append(_useless(name, len(series), f"holds dates or times ({kind}); turn them into numbers, such as days,"))
-        else:
-            columns.append(_from_objects(name, series.to_list()))
+    columns = [_from_series(series) for series in frame.iter_columns()]
     _check_size(len(frame), len(columns))
-    return RawTable(tuple(columns), str(frame.implementation).rsplit(".", maxsplit=1)[-1].lower(), X)
+    return RawTable(tuple(columns), container, X)
+
+
+def _from_series(series: Any) -> RawColumn:
+    import narwhals as nw
+
+    name, kind = str(series.name), series.dtype
+    form = Form(str(series.to_native().dtype))
+    if kind.is_numeric() or kind == nw.Boolean:
+        dtype: DType = "boolean" if kind == nw.Boolean else "integer" if kind.is_integer() else "float"
+        problem = _beyond_floats(name, series.drop_nulls()) if dtype == "integer" else ""
+        form = replace(form, digits=getattr(kind, "scale", None))
+        return RawColumn(name, dtype, np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64), problem, form)
+    if kind.is_temporal():
+        values = series.to_numpy()
+        if values.dtype.kind not in "mM":
+            return _with_form(_from_objects(name, series.to_list()), form)
+        zone = str(getattr(kind, "time_zone", None) or "")
+        return _moments(name, values, replace(form, zone=zone))
+    levels, ordered = _levels(series)
+    return _with_form(_from_objects(name, series.to_list()), replace(form, ordered=ordered), levels)
+
+
+def _levels(series: Any) -> tuple[tuple[Any, ...], bool]:
+    """What a category of pandas or an Enum of polars may be, and whether that is in order."""
+    kind = series.to_native().dtype
+    try:
+        levels = [value.item() if isinstance(value, np.generic) else value for value in kind.categories]
+    except (AttributeError, TypeError):
+        return (), False
+    if str(kind) == "Categorical":  # of polars: whatever texts came before
+        return (), False
+    plain = all(isinstance(value, str) for value in levels) or all(type(value) in (int, float) for value in levels)
+    return (tuple(levels) if plain else (), bool(getattr(kind, "ordered", True)))
+
+
+def _with_form(column: RawColumn, form: Form, levels: tuple[Any, ...] = ()) -> RawColumn:
+    """The column with what its own type says; what its values say (zones, digits) stays."""
+    said = replace(form, digits=column.form.digits, zone=column.form.zone)
+    return replace(column, form=said, levels=() if column.dtype == "boolean" else levels)
+
+
+def _moments(name: str, values: NDArray[Any], form: Form | None = None) -> RawColumn:
+    """A column of NumPy's dates or durations."""
+    seconds = numbers_of_numpy(values)
+    if values.dtype.kind == "m":
+        return RawColumn(name, "duration", seconds, form=form or Form())
+    if np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D"):
+        return RawColumn(name, "date", seconds / SECONDS_PER_DAY, form=form or Form())
+    return RawColumn(name, "datetime", seconds, form=form or Form())
+
+
+def _numbers_of_polars(X: Any) -> Array | None:
+    """A polars frame that holds nothing but numbers, at once; None for one that has to be looked at column by column."""
+    if type(X).__module__.split(".")[0] != "polars" or not hasattr(X, "iter_columns") or 0 in X.shape:
+        return None
+    if not all(kind.is_float() or kind.is_integer() or str(kind) == "Boolean" for kind in X.dtypes):
+        return None
+    if any(column.null_count() for column in X.iter_columns()):
+        return None
+    array = X.to_numpy(order="c")
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        return None
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
+    if wide and not -LARGEST_WHOLE <= array.min() <= array.max() <= LARGEST_WHOLE:
+        return None
+    if array.dtype.kind == "f" and any(kind.is_integer() and str(kind)[-2:] in ("64", "28") for kind in X.dtypes):
+        return None  # whole numbers that have been rounded already
+    return np.asarray(array, np.float64)
 
 
 # ---- Python objects ---------------------------------------------------------------------------------------------------
@@ -288,7 +369,7 @@ def _from_frame(X: Any) -> RawTable:
 
 def _useless(name: str, n: int, what: str) -> RawColumn:
     """A column that can't be a variable."""
-    return RawColumn(name, "float", np.full(n, np.nan), f"{_label(name)} {what} or drop the column.")
+    return RawColumn(name, "float", np.full(n, np.nan), Message(f"{_label(name)} {what} or {DROP}.", DROP))
 
 
 def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
@@ -305,6 +386,9 @@ def _from_objects(name: str, values: Iterable[Any]) -> RawColumn:
         if problem:
             return RawColumn(name, "float", np.full(len(given), np.nan), problem)
         return _from_numbers(name, dtype, given)
+    moments = type_of_moments(some)
+    if moments is not None:
+        return _from_moments(name, moments, given, some)
     for row, value in enumerate(given):
         if value is not None and not isinstance(value, str):
             return _useless(
@@ -330,7 +414,19 @@ def _from_numbers(name: str, dtype: DType, given: Sequence[Any]) -> RawColumn:
                     len(given),
                     f"holds {shown(value)} in row {row}, which no float64 can hold; scale it, give its logarithm",
                 )
-    return RawColumn(name, dtype, out)
+    decimals = [value for value in given if isinstance(value, Decimal)]
+    known = sum(value is not None for value in given)
+    after_point = (-int(value.as_tuple().exponent) for value in decimals if value.is_finite())
+    digits = max(after_point, default=0) if len(decimals) == known > 0 else None
+    return RawColumn(name, dtype, out, form=Form(digits=None if digits is None else max(digits, 0)))
+
+
+def _from_moments(name: str, dtype: Temporal, given: Sequence[Any], some: Sequence[Any]) -> RawColumn:
+    zone = zone_of(some) if dtype in ("datetime", "time") else ""
+    if zone is None:
+        return _useless(name, len(given), "holds times with a time zone and times without; give all of them one,")
+    values = np.array([np.nan if value is None else number_of(dtype, value) for value in given])
+    return RawColumn(name, dtype, values, form=Form(zone="" if dtype == "time" else zone))
 
 
 def _beyond_floats(name: str, values: Any) -> str:
@@ -347,9 +443,10 @@ def _beyond_floats(name: str, values: Any) -> str:
             return ""
     except OverflowError:
         pass
-    return (
+    return Message(
         f"Column {name!r} holds whole numbers such as {reprlib.repr(int(largest))}, and beyond 2**53 a float can't tell one from "
-        f"the next; turn identifiers into text, subtract what large numbers have in common, or drop the column."
+        f"the next; turn identifiers into text, subtract what large numbers have in common, or {DROP}.",
+        DROP,
     )
 
 

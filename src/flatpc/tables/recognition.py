@@ -2,27 +2,33 @@
 
 | kind | a column is recognised as such if it holds | family |
 |---|---|---|
-| `binary` | true and false; 0 and 1; two texts; two whole numbers, each twice or more on average | Bernoulli |
-| `categorical` | other text; 3 to 10 whole numbers, each twice or more on average | Categorical, one value per name |
-| `count` | other whole numbers that start at 0 or 1 and stay below 1000 | Poisson |
-| `continuous` | other numbers | Gaussian |
+| `binary` | true and false; 0 and 1; two texts or levels; two whole numbers, each twice or more on average | Bernoulli |
+| `categorical` | other text or levels; 3 to 10 whole numbers, each twice or more on average | Categorical, one value per name |
+| `count` | other whole numbers that start at 0 or 1 and stay below 1000 | negative binomial or Poisson |
+| `continuous` | other numbers; dates, times and durations | Gaussian |
 
 A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken;
-`kinds={"age": "continuous"}` says otherwise. Dates, texts of which each row has another, and numbers with a few words among them
-are refused unless `kinds` names them categorical: they are hardly what they would be taken for.
+`kinds={"age": "continuous"}` says otherwise. Levels are those of a pandas category or a polars Enum, all of them, in their order.
+Of more than 256 texts the frequent ones are categories, and all others together are one more, `other`. Texts that are dates,
+texts of which hardly any is repeated, and numbers with a few words among them are refused unless `kinds` names them categorical:
+they are hardly what they would be taken for.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.errors import DataError, MissingValueError, OptionError
-from flatpc.tables.reading import RawColumn, is_number
+from flatpc._messages import DROP, Message, Option, as_categorical
+from flatpc._options import wrong
+from flatpc.errors import DataError, OptionError
+from flatpc.tables.forms import TEMPORAL
+from flatpc.tables.reading import RawColumn, is_number, only_missing
 
 Kind = Literal["binary", "categorical", "count", "continuous"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -33,9 +39,14 @@ MAX_CATEGORIES = 10
 MAX_COUNT = 1000
 """Numbers beyond this are hardly counts of something."""
 MAX_TEXTS = 256
-"""A column with more different texts is more likely an identifier than a variable."""
+"""Of a column with more different texts, rare ones are taken together."""
+MOST_FREQUENT, OFTEN = 100, 5
+"""The most texts that then have a category of their own, and how often the least frequent of them occurs."""
+FREQUENT_SHARE = 0.2
+"""Of the rows that these have to be; below, texts are identifiers."""
 MANY = 20
 """So is one of so many texts, or more, that has none of them twice."""
+_KINDS = Option("kinds")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 
@@ -50,9 +61,13 @@ def recognize(column: RawColumn) -> tuple[Kind, str]:
     """
     known = column.values[~column.missing]
     if len(known) == 0:
-        raise MissingValueError(f"{column.label} has only missing values, so nothing can be learnt about it; drop the column.")
+        raise only_missing(column.label)
     if column.dtype == "boolean":
         return "binary", "true and false"
+    if column.levels:
+        return ("binary" if len(column.levels) == 2 else "categorical"), f"{len(column.levels)} levels"
+    if column.dtype in TEMPORAL:
+        return "continuous", f"{column.dtype}s"
     if column.dtype == "text":
         return _recognize_text(column, known)
     if (known != np.floor(known)).any():
@@ -71,26 +86,37 @@ def recognize(column: RawColumn) -> tuple[Kind, str]:
 
 def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
     texts = sorted(set(known))
-    n, said = len(texts), f"say kinds={{{column.name!r}: 'categorical'}} if it is a variable"
+    n, option = len(texts), as_categorical(column.name)
+    said = f"say {option} if it is a variable"
     if n > MAX_CATEGORIES:
         words = [text for text in texts if not is_number(text)]
         if 0 < len(words) < n / 2:
-            raise DataError(
-                f"{column.label} holds numbers, but also text such as {words[0]!r}; replace that by a number, or by nothing if "
-                f"unknown. Or {said}."
-            )
+            text = f"{column.label} holds numbers, but also text such as {words[0]!r}"
+            raise DataError(Message(f"{text}; replace that by a number, or by nothing if unknown. Or {said}.", option))
         if all(_DATE.match(text) for text in texts):
-            raise DataError(
-                f"{column.label} holds dates such as {texts[0]!r}; turn them into numbers, such as days, or drop it. Or {said}."
-            )
+            text = f"{column.label} holds dates as text, such as {texts[0]!r}; give them as dates, or {DROP}."
+            raise DataError(Message(f"{text} Or {said}.", DROP, option))
     if n > MAX_CATEGORIES and all(_THOUSANDS.match(text) or is_number(text) for text in texts):
-        raise DataError(
-            f"{column.label} holds numbers with commas between thousands, such as "
-            f"{next(text for text in texts if ',' in text)!r}; write them without. Or {said}."
-        )
-    if n > MAX_TEXTS or n == len(known) >= MANY:
-        raise DataError(f"{column.label} holds {n:,} different texts, as names or identifiers do; drop it, or {said}.")
+        first = next(text for text in texts if "," in text)
+        text = f"{column.label} holds numbers with commas between thousands, such as {first!r}; write them without."
+        raise DataError(Message(f"{text} Or {said}.", option))
+    frequent = frequent_texts(known) if n > MAX_TEXTS else ()
+    if (n > MAX_TEXTS and not frequent) or n == len(known) >= MANY:
+        text = f"{column.label} holds {n:,} different texts, as names or identifiers do; {DROP}, or {said}."
+        raise DataError(Message(text, DROP, option))
+    if frequent:
+        return "categorical", f"{len(frequent)} frequent texts of {n:,}"
     return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
+
+
+def frequent_texts(known: NDArray[Any]) -> tuple[str, ...]:
+    """Texts that occur often, in alphabetical order; none if they are too small a share of all.
+
+    >>> frequent_texts(np.array(["Ulm"] * 9 + ["Bonn"] * 5 + ["Rom", "Oslo"], dtype=object))
+    ('Bonn', 'Ulm')
+    """
+    counted = [(text, n) for text, n in Counter(known).most_common(MOST_FREQUENT) if n >= OFTEN]
+    return tuple(sorted(text for text, _ in counted)) if sum(n for _, n in counted) >= FREQUENT_SHARE * len(known) else ()
 
 
 def numbers_rows(column: RawColumn) -> bool:
@@ -112,7 +138,7 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
         given = dict(overrides)
     else:
         if not isinstance(overrides, Sequence):
-            raise OptionError(f"kinds={overrides!r}; give one of {', '.join(KINDS)}, a list with one for each column, or a dict.")
+            raise wrong("kinds", overrides, f"give one of {', '.join(KINDS)}, a list with one for each column, or a dict.")
         if len(overrides) != len(names):
             raise OptionError(f"There are {len(names)} columns but {len(overrides)} kinds; give one for each, or some by name.")
         given = dict(zip(names, overrides, strict=True))
@@ -122,8 +148,10 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
         name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
         if name not in known:
             shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            raise OptionError(f"kinds names the column {key!r}, which the table doesn't have; it has {shown}.")
+            text = f"{_KINDS} names the column {key!r}, which the table doesn't have; it has {shown}."
+            raise OptionError(Message(text, _KINDS), option="kinds")
         if kind not in KINDS:
-            raise OptionError(f"kinds says {kind!r} of column {name!r}; choose one of {', '.join(KINDS)}.")
+            text = f"{_KINDS} says {kind!r} of column {name!r}; choose one of {', '.join(KINDS)}."
+            raise OptionError(Message(text, _KINDS), option="kinds")
         out[str(name)] = kind
     return out

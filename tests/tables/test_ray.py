@@ -1,0 +1,51 @@
+"""Ray: its datasets as sources of rows. Skipped where Ray is not installed."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import flatpc as fp
+
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+ray = pytest.importorskip("ray", reason="ray is not installed; pip install 'ray[data]' to test its datasets")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """Two processes on this machine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+        yield
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).integers(0, 2, (400, 5))
+    X[:, 1] = X[:, 0]
+    return X
+
+
+@pytest.fixture(scope="module")
+def dataset(rows):
+    return ray.data.from_items([{f"v{j}": int(x) for j, x in enumerate(row)} for row in rows])
+
+
+def test_a_dataset_is_a_source(rows, dataset):
+    source = fp.tables.source(dataset)
+    assert (source.n_rows, source.names) == (400, ("v0", "v1", "v2", "v3", "v4"))
+    found = np.concatenate([block.to_numpy() for block in source.blocks()])
+    assert sorted(map(tuple, found)) == sorted(map(tuple, rows))
+
+
+def test_learning_from_a_dataset_equals_learning_from_memory(rows, dataset):
+    circuit = fp.structures.hclt(dataset, 3)
+    how = {"method": fp.EM(step_size=1.0), "batch_size": None, "epochs": 4, "dtype": "float64", "progress": False}
+    there, here = fp.fit(circuit, dataset, **how), fp.fit(circuit, rows, **how)
+    np.testing.assert_allclose(there.history["train_nll"], here.history["train_nll"], rtol=1e-12)
+    np.testing.assert_allclose(there.circuit.log_prob(rows), here.circuit.log_prob(rows), rtol=1e-9)
+    np.testing.assert_allclose(np.sort(here.circuit.log_prob(dataset)), np.sort(here.circuit.log_prob(rows)), rtol=1e-12)

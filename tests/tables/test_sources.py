@@ -1,0 +1,227 @@
+"""Sources of rows: files, frames and collections that come in blocks."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import flatpc as fp
+from flatpc.errors import DataError, ShapeError
+from flatpc.tables.collections import RayPart
+from flatpc.tables.sources import ArrayPart, Source
+from flatpc.tables.sums import tree_of, tree_sum
+
+NAMES = ["a", "b", "c"]
+
+
+def table(n, seed=0):
+    return np.random.default_rng(seed).integers(0, 2, size=(n, 3))
+
+
+def write(folder: Path, ending: str, parts=3, rows=50) -> np.ndarray:
+    folder.mkdir(exist_ok=True)
+    found = [table(rows + 7 * i, i) for i in range(parts)]
+    for i, X in enumerate(found):
+        frame, file = pl.DataFrame(X, schema=NAMES), folder / f"{i}{ending}"
+        {".parquet": frame.write_parquet, ".arrow": frame.write_ipc, ".csv": frame.write_csv}.get(
+            ending, lambda file, frame=frame: frame.write_csv(file, separator="\t")
+        )(file)
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".tsv"])
+def test_files_folders_and_patterns_give_the_same_rows(tmp_path, ending):
+    X = write(tmp_path / "rows", ending)
+    folder = fp.tables.scan(tmp_path / "rows", block_rows=16)
+    pattern = fp.tables.scan(str(tmp_path / "rows" / f"*{ending}"))
+    listed = fp.tables.scan(sorted((tmp_path / "rows").iterdir()))
+    for source in (folder, pattern, listed):
+        assert source.names == tuple(NAMES)
+        assert np.array_equal(np.concatenate([block.to_numpy() for block in source.blocks()]), X)
+    assert folder.counted().n_rows == len(X)
+    assert all(len(block) <= 16 for block in folder.blocks())
+    one = fp.tables.scan(tmp_path / "rows" / f"1{ending}", columns=["c", "a"])
+    assert np.array_equal(np.concatenate([block.to_numpy() for block in one.blocks()]), table(57, 1)[:, [2, 0]])
+
+
+def test_columns_are_matched_by_name(tmp_path):
+    pl.DataFrame({"a": [1, 0], "b": [2, 3]}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"b": [5.5], "a": [1]}).write_parquet(tmp_path / "1.parquet")
+    blocks = list(fp.tables.scan(tmp_path).blocks())
+    assert [block.columns for block in blocks] == [["a", "b"]] * 2
+    assert fp.tables.scan(tmp_path).sample(3)["b"].to_list() == [2.0, 3.0, 5.5]
+
+
+def test_collections_of_other_libraries():
+    torch, da, dd = pytest.importorskip("torch"), pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    X = table(90)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X)), batch_size=40)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=4)
+    lazy = pl.DataFrame(X, schema=NAMES).lazy().filter(pl.col("a") >= 0)
+    for given, known in ((loader, 90), (da.from_array(X, chunks=(40, 2)), 90), (frame, None), (lazy, None), (X, 90)):
+        source = fp.tables.source(given)
+        assert source.n_rows == known
+        assert source.counted().n_rows == 90
+        assert np.array_equal(np.concatenate([np.asarray(block) for block in source.blocks()]), X)
+    with pytest.raises(DataError, match="no tables of rows"):
+        fp.tables.source(torch.utils.data.DataLoader(torch.arange(5), batch_size=2))
+
+
+def test_errors_of_ray_are_ours():
+    """`test_ray.py` has the real ones, where Ray is installed."""
+
+    class Broken:
+        def columns(self):
+            return ["a"]
+
+        def count(self):
+            raise RuntimeError("no such disk")
+
+        def iter_batches(self, **how):
+            yield np.zeros((1, 1))
+            raise KeyError("a worker died")
+
+    part = RayPart(Broken())
+    with pytest.raises(DataError, match="The Ray dataset can't be read: no such disk"):
+        part.n_rows  # noqa: B018
+    with pytest.raises(DataError, match="a worker died"):
+        list(part.blocks())
+
+
+def test_samples_are_fair_and_by_seed(tmp_path):
+    """Each of 200 rows is in a sample of 50 with probability 1/4, whether or not the source knows its size."""
+    pl.DataFrame({"i": range(200)}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"i": range(200)}).write_csv(tmp_path / "1.csv")
+    for name in ("0.parquet", "1.csv"):
+        source = fp.tables.scan(tmp_path / name, block_rows=30)
+        found = [source.sample(50, seed=seed)["i"].to_numpy() for seed in range(200)]
+        assert all(len(np.unique(one)) == 50 and (np.diff(one) > 0).all() for one in found)
+        assert np.array_equal(source.sample(50, seed=3)["i"], found[3])
+        share = np.bincount(np.concatenate(found), minlength=200) / 200
+        assert abs(share - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / 200)
+        assert len(source.sample(1000)) == 200
+
+
+def test_tree_sums_have_one_shape():
+    shape = lambda n: tree_of([str(i) for i in range(n)], lambda x, y: f"({x}{y})")  # noqa: E731
+    assert shape(5) == "(((01)(23))4)"
+    for n in (1, 2, 3, 6, 7, 8, 13):
+        x = np.random.default_rng(n).standard_normal(n) * 10.0 ** np.arange(n)
+        (streamed,) = tree_sum((np.array(value),) for value in x)
+        assert streamed == tree_of(list(x), lambda a, b: a + b)
+
+
+def test_a_file_that_is_not_there_or_not_a_table(tmp_path):
+    for path, words in ((tmp_path / "no.parquet", "There is no file"), (f"{tmp_path}/*.parquet", "check the pattern")):
+        with pytest.raises(DataError, match=words):
+            fp.tables.scan(path)
+    with pytest.raises(DataError, match="no files that end in"):
+        fp.tables.scan(tmp_path)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table")
+    with pytest.raises(DataError, match=r"bad\.parquet can't be read"):
+        fp.tables.scan(tmp_path / "bad.parquet")
+    (tmp_path / "rows.txt").write_text("1")
+    with pytest.raises(DataError, match="save it as one of these"):
+        fp.tables.scan(tmp_path / "rows.txt")
+
+
+def test_other_columns_are_refused_by_name(tmp_path):
+    pl.DataFrame({"a": [1], "b": [2]}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"a": [1], "c": [2]}).write_parquet(tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet has no column 'b'.*same columns"):
+        fp.tables.scan(tmp_path)
+    pl.DataFrame({"a": [1], "b": [2], "c": [2]}).write_parquet(tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet has a column 'c'.*columns="):
+        fp.tables.scan(tmp_path)
+    assert fp.tables.scan(tmp_path, columns=["a"]).n_rows == 2
+    parts = (ArrayPart(pl.DataFrame({"a": [0]}), 0), ArrayPart(pl.DataFrame({"b": [0]}), 1))
+    with pytest.raises(DataError, match="rows 1 to 1: it has no column 'a'"):
+        list(Source(parts, ("a",)).blocks())
+
+
+def test_other_types_are_refused_with_the_file(tmp_path):
+    pl.DataFrame({"a": [1, 0], "b": [0, 1]}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"a": [1, 0], "b": ["x", "y"]}).write_parquet(tmp_path / "1.parquet")
+    circuit = fp.structures.hclt(table(10)[:, :2], 2)
+    with pytest.raises(DataError, match=r"1\.parquet: Column 'b' holds 'x' in row 0, which is not a number"):
+        circuit.log_prob(fp.tables.scan(tmp_path))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_files_that_change_while_they_are_read(tmp_path, ending):
+    write(tmp_path, ending)
+    source = fp.tables.scan(tmp_path)
+    (tmp_path / f"1{ending}").rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=rf"1\{ending} can't be read"):
+        list(source.blocks())
+    (tmp_path / "elsewhere").rename(tmp_path / f"1{ending}")
+    assert sum(map(len, source.blocks())) == 171
+    os.utime(tmp_path / f"1{ending}", ns=(1, 1))
+    with pytest.raises(DataError, match=rf"1\{ending} was changed after it was found"):
+        list(source.blocks())
+
+
+def test_empty_parts_are_left_out_and_nothing_but_them_is_refused(tmp_path):
+    pl.DataFrame({"a": [1, 0]}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"a": []}, schema={"a": pl.Int64}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"a": []}, schema={"a": pl.Int64}).write_csv(tmp_path / "2.csv")
+    assert fp.tables.scan(tmp_path).counted().n_rows == 2
+    for file in ("1.parquet", "2.csv"):
+        with pytest.raises(ShapeError, match="no rows"):
+            fp.tables.scan(tmp_path / file).counted()
+        with pytest.raises(ShapeError, match="no rows"):
+            fp.tables.scan(tmp_path / file).sample(5)
+
+
+def test_identity_follows_the_contents(tmp_path):
+    write(tmp_path, ".parquet")
+    one = fp.tables.scan(tmp_path).identity()
+    os.utime(tmp_path / "1.parquet", ns=(1, 1))
+    assert fp.tables.scan(tmp_path).identity() == one
+    pl.DataFrame(1 - table(57, 1), schema=NAMES).write_parquet(tmp_path / "1.parquet")
+    assert fp.tables.scan(tmp_path).identity() != one
+
+
+def test_structures_from_a_source_are_those_of_its_rows(tmp_path):
+    X = np.random.default_rng(0).integers(0, 3, size=(400, 5))
+    X[:, 1] = X[:, 0]
+    X[399, 4] = 7  # a value that no sample need have
+    pl.DataFrame(X, schema=list("abcde")).write_parquet(tmp_path / "0.parquet")
+    source = fp.tables.scan(tmp_path, block_rows=60)
+    for build in (
+        lambda rows: fp.structures.hclt(rows, 4, family="categorical"),
+        lambda rows: fp.structures.hclt(rows, 8, family="categorical", init="chow-liu", n_trees=2),
+        lambda rows: fp.structures.chow_liu(rows),
+        lambda rows: fp.structures.factorized(rows, family="categorical"),
+        lambda rows: fp.structures.factorized(rows, family="gaussian"),
+        lambda rows: fp.structures.hclt(rows, 3, family="gaussian"),
+    ):
+        one, other = build(source), build(X)
+        assert one.nodes == other.nodes
+        for i, value in other.parameters.items():
+            for name in value if isinstance(value, dict) else [slice(None)]:
+                np.testing.assert_allclose(one.parameters[i][name], value[name], rtol=1e-12, atol=1e-15)
+
+
+def test_queries_and_curvature_of_a_source_are_those_of_its_rows():
+    X = table(200)
+    circuit = fp.structures.hclt(X, 3)
+    source = fp.tables.source(X, block_rows=30)
+    np.testing.assert_array_equal(circuit.log_prob(source), circuit.log_prob(X))
+    one, other = fp.queries.flows(circuit, source), fp.queries.flows(circuit, X)
+    for i, flow in other.sums.items():
+        np.testing.assert_allclose(one.sums[i], flow, rtol=1e-12)
+    np.testing.assert_allclose(fp.curvature.trace(circuit, source), fp.curvature.trace(circuit, X), rtol=1e-12)
+    for reduction in ("sum", "mean"):
+        how = {"reduction": reduction}
+        assert np.isclose(fp.curvature.trace(circuit, source, **how), fp.curvature.trace(circuit, X, **how), rtol=1e-12)
+        for space in ("weights", "logits", "simplex"):
+            H, G = (fp.curvature.operator(circuit, rows, space=space, **how) for rows in (source, X))
+            v = np.random.default_rng(0).standard_normal(H.shape[0])
+            np.testing.assert_allclose(H @ v, G @ v, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(H.gradient, G.gradient, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(H.matrix(), G.matrix(), rtol=1e-9, atol=1e-9)
