@@ -41,7 +41,7 @@ def two_coins(**options):
         ([X0, fp.Sum(())], StructureError, r"Node 1 \(Sum\) has no children"),
         ([X0, fp.Product(())], StructureError, r"Node 1 \(Product\) has no children"),
         ([X0, fp.Mixture(())], StructureError, r"Node 1 \(Mixture\) has no children"),
-        ([fp.Input(1, fp.Bernoulli())], StructureError, "variable 1, but there are only 1 inputs.*without gaps"),
+        ([fp.Input(1, fp.Bernoulli())], StructureError, "variable 1, but there are only inputs for 1.*without gaps"),
         ([X0, X2, X2, fp.Product((0, 1)), fp.Sum((3,))], StructureError, r"no input over the variables \{1\}"),
         ([X0], StructureError, "must have width 1, not 2; add a Sum"),
         ([X0, X1, fp.Product((0, 1), "kronecker")], StructureError, "must have width 1, not 4"),

@@ -147,6 +147,23 @@ def test_files_of_version_2_stay_loadable() -> None:
     np.testing.assert_array_equal(circuit.parameters[1], [[0.25, 0.75]])
 
 
+def test_files_of_version_3_stay_loadable() -> None:
+    """Written by the first release with inputs over several variables."""
+    circuit = fp.load(FIXTURE.with_name("version-3.safetensors"))
+    blocks = [fp.Input(variables=(2, 0), family=fp.MultivariateGaussian(2, (0.01, 0.5)), width=2), fp.Input(1, fp.Bernoulli(), 2)]
+    assert circuit.nodes == (*blocks, fp.Product((0, 1)), fp.Sum((2,)))
+    np.testing.assert_array_equal(circuit.parameters[0]["mean"], [[-1.5, 2.0], [0.25, 0.0]])
+    np.testing.assert_array_equal(circuit.parameters[0]["covariance"], [[[1.0, 0.5], [0.5, 2.0]], [[4.0, -1.0], [-1.0, 1.0]]])
+    np.testing.assert_array_equal(circuit.parameters[3], [[0.25, 0.75]])
+
+
+def test_an_input_over_several_variables_names_version_3(tmp_path: Path) -> None:
+    circuit = fp.Circuit([fp.Input(variables=(1, 0), family=fp.MultivariateGaussian(2))])
+    circuit.save(tmp_path / "model")
+    assert b'\\"version\\":3,' in (tmp_path / "model").read_bytes()
+    assert_identical(circuit, fp.load(tmp_path / "model"))
+
+
 @pytest.mark.parametrize(("family", "version"), [(fp.Gaussian(0.1), 1), (fp.Gaussian(0.1, 10.0), 2)])
 def test_a_file_names_the_first_version_that_has_all_it_needs(tmp_path: Path, family: fp.Gaussian, version: int) -> None:
     circuit = fp.Circuit([fp.Input(0, family, 2), fp.Sum((0,))])
@@ -260,7 +277,7 @@ def test_not_a_model_file(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("metadata", [None, {}, {"format": "pt"}, {"flatpc": '{"format": "something else"}'}])
 def test_safetensors_of_somebody_else(tmp_path: Path, metadata: dict[str, str] | None) -> None:
     save_file({"a": np.zeros(3)}, tmp_path / "model", metadata)
-    with pytest.raises(FileFormatError, match=r"not one that Circuit\.save wrote"):
+    with pytest.raises(FileFormatError, match=r"not one that Circuit\.save or flatpc fit wrote"):
         fp.load(tmp_path / "model")
 
 
@@ -418,7 +435,7 @@ def test_the_unchanged_forgery_loads(tmp_path: Path) -> None:
 
 HUGE = 10**18
 HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
-    "newer version": (put("version", value=3), "format version is 3.*Upgrade flatpc"),
+    "newer version": (put("version", value=4), "format version is 4.*Upgrade flatpc"),
     "version as text": (put("version", value="1"), "format version is '1'"),
     "version true": (put("version", value=True), "format version is True"),
     "no version": (drop("version"), "format version is None"),
@@ -459,6 +476,7 @@ HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
     "huge variable": (put("nodes", 0, "variable", value=HUGE), "variable is 1000"),
     "large variable": (put("nodes", 0, "variable", value=10**7), "without gaps"),
     "negative variable": (put("nodes", 0, "variable", value=-1), "not a whole number"),
+    "variables of one": (put("nodes", 0, "variables", value=[0]), "should have the keys"),
     "variables with a gap": (put("nodes", 0, "variable", value=2), "without gaps"),
     "children are text": (put("nodes", 2, "children", value="01"), "not a JSON list"),
     "a child is text": (put("nodes", 2, "children", value=["0", 1]), "not all whole numbers"),
@@ -569,8 +587,8 @@ def with_header(header: str, data: bytes = b"") -> bytes:
         ("{" * 50_000, "can't be read|nested too deeply"),
         ('{"a":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
         ('{"a":', "can't be read"),
-        ('{"__metadata__":7}', "not one that Circuit.save wrote"),
-        ('{"__metadata__":{"flatpc":7}}', "not one that Circuit.save wrote"),
+        ('{"__metadata__":7}', "not one that Circuit.save or flatpc fit wrote"),
+        ('{"__metadata__":{"flatpc":7}}', "not one that Circuit.save or flatpc fit wrote"),
     ],
 )
 def test_hostile_header_is_refused(tmp_path: Path, header: str, message: str) -> None:

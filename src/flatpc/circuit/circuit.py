@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import choice, flag, seed_number, several, whole_number
 from flatpc.circuit import properties
+from flatpc.circuit.checks import check_masks_and_ties, check_root
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
+from flatpc.circuit.parameters import NodeParameters, check_indices, checked_parameters, freeze, random_parameters
+from flatpc.circuit.questions import Questions
 from flatpc.circuit.scopes import (
     check_order,
     check_supports,
@@ -20,23 +22,14 @@ from flatpc.circuit.scopes import (
     compute_scopes,
     compute_widths,
     decomposability_error,
-    describe,
     smoothness_error,
 )
-from flatpc.errors import ParameterError, StructureError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Family
-from flatpc.families.initialize import SCHEMES, random_simplex
-
-if TYPE_CHECKING:
-    from flatpc.engine.contract import Flows
-    from flatpc.queries.dropout_uncertainty import DropoutUncertainty
-    from flatpc.queries.mpe import Completion
-
-Array = NDArray[np.float64]
-NodeParameters = Array | dict[str, Array]
+from flatpc.errors import StructureError
+from flatpc.families.base import Family
+from flatpc.families.initialize import SCHEMES
 
 
-class Circuit:
+class Circuit(Questions):
     """A smooth and decomposable probabilistic circuit.
 
     Two biased coins, thrown together, the pair of them chosen by a fair one:
@@ -112,61 +105,17 @@ class Circuit:
         check_supports(self.nodes)
         self.widths: tuple[int, ...] = tuple(compute_widths(self.nodes))
         self.scopes: tuple[int, ...] = tuple(compute_scopes(self.nodes))
-        self._check_root()
-        self._check_masks_and_ties()
+        check_root(self)
+        check_masks_and_ties(self)
         if flag("strict", strict):
             self.check_structure()
         check_used(self.nodes)
         if parameters is None:
-            self.parameters = _freeze(self._random(np.random.default_rng(0), "exponential", None), self.owners)
+            self.parameters = freeze(random_parameters(self, np.random.default_rng(0), "exponential", None), self.owners)
         else:
-            self.parameters = _freeze(self._checked(parameters), self.owners)
+            self.parameters = freeze(checked_parameters(self, parameters), self.owners)
 
     # ---- structure ------------------------------------------------------------------------------------------------
-
-    def _check_root(self) -> None:
-        if self.widths[-1] != 1:
-            raise StructureError(
-                f"The last node is the root and must have width 1, not {self.widths[-1]}; add a Sum of width 1 on top."
-            )
-        scope = self.scopes[-1]
-        if scope != (1 << scope.bit_length()) - 1:
-            absent = ((1 << scope.bit_length()) - 1) & ~scope
-            raise StructureError(
-                f"The root has no input over the variables {describe(absent)}; number the variables 0, 1, 2, ... without gaps."
-            )
-
-    def _check_masks_and_ties(self) -> None:
-        for i, node in enumerate(self.nodes):
-            if isinstance(node, Sum) and node.mask is not None:
-                shape = self.weight_shape(i)
-                if node.mask.shape != shape:
-                    raise StructureError(f"Node {i} (Sum): the mask has shape {node.mask.shape}, the weights {shape}.")
-                empty = np.flatnonzero(~node.mask.any(axis=1))
-                if len(empty):
-                    raise StructureError(
-                        f"Node {i} (Sum): the mask removes all edges of unit {empty[0]}; "
-                        f"leave each unit one edge or drop the unit."
-                    )
-            tie = None if isinstance(node, Product) else node.tie
-            if tie is not None:
-                self._check_tie(i, tie)
-
-    def _check_tie(self, i: int, tie: int) -> None:
-        node = self.nodes[i]
-        if not 0 <= tie < i:
-            raise StructureError(f"Node {i} is tied to node {tie}; it can only share the parameters of an earlier node.")
-        other = self.nodes[tie]
-        fits = type(other) is type(node)
-        if fits and isinstance(node, Input) and isinstance(other, Input):
-            fits = (node.family, node.width) == (other.family, other.width)
-        elif fits:
-            fits = self.weight_shape(i) == self.weight_shape(tie)
-            if fits and isinstance(node, Sum) and isinstance(other, Sum):
-                a, b = node.mask, other.mask
-                fits = (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
-        if not fits:
-            raise StructureError(f"Node {i} is tied to node {tie}, which has other parameters (kind, family, shape or mask).")
 
     def check_structure(self) -> None:
         """Raise unless the circuit is smooth and decomposable.
@@ -235,11 +184,17 @@ class Circuit:
 
     @cached_property
     def families_of_variables(self) -> tuple[tuple[Family, ...], ...]:
-        """All families of each variable's inputs, in the order in which they first occur."""
+        """All families of each variable's inputs, in the order in which they first occur.
+
+        Of an input over several variables it is the family of that variable alone.
+        """
         found: dict[int, list[Family]] = {v: [] for v in range(self.n_variables)}
         for node in self.nodes:
-            if isinstance(node, Input) and node.family not in found[node.variable]:
-                found[node.variable].append(node.family)
+            if isinstance(node, Input):
+                for position, v in enumerate(node.variables):
+                    family = node.family.marginal_family(position)
+                    if family not in found[v]:
+                        found[v].append(family)
         return tuple(tuple(kinds) for kinds in found.values())
 
     @cached_property
@@ -268,16 +223,15 @@ class Circuit:
         >>> circuit.n_free_parameters                                       # 3 · 2 Gaussians of 2 numbers, 3 weights
         14
         """
-        simplices = 0
+        total = self.n_parameters
         for i, node in enumerate(self.nodes):
             if isinstance(node, Product) or self.owners[i] != i:
                 continue
             if not isinstance(node, Input):
-                simplices += self.widths[i]
+                total -= self.widths[i]
             elif node.family.learnable:
-                # A table has one row on the simplex for each unit.
-                simplices += sum(shape[0] for shape in node.family.parameter_shapes(node.width).values() if len(shape) == 2)
-        return self.n_parameters - simplices
+                total -= node.width * node.family.n_redundant
+        return total
 
     @cached_property
     def n_edges(self) -> int:
@@ -328,7 +282,7 @@ class Circuit:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Pickled arrays come back writable; a circuit's are not."""
         self.__dict__.update(state)
-        _freeze({i: self.parameters[i] for i in set(self.owners) if i in self.parameters}, self.owners)
+        freeze({i: self.parameters[i] for i in set(self.owners) if i in self.parameters}, self.owners)
         for node in self.nodes:
             if isinstance(node, Sum) and node.mask is not None:
                 node.mask.flags.writeable = False
@@ -354,9 +308,9 @@ class Circuit:
             Parameters have the wrong shape, are out of range, or are of a node that has none.
         """
         complete = {i: self.parameters[i] for i in self.parameters if self.owners[i] == i}
-        self._check_indices(parameters)
+        check_indices(self, parameters)
         complete.update(parameters)
-        return self._replace(_freeze(self._checked(complete), self.owners))
+        return self._replace(freeze(checked_parameters(self, complete), self.owners))
 
     def randomize(self, seed: int = 0, *, X: Any = None, scheme: str = "exponential") -> Circuit:
         """The same structure with random parameters.
@@ -388,7 +342,7 @@ class Circuit:
             from flatpc.circuit.rows import read_rows
 
             rows = read_rows(self, X, missing="marginalize")
-        return self._replace(_freeze(self._random(rng, scheme, rows), self.owners))
+        return self._replace(freeze(random_parameters(self, rng, scheme, rows), self.owners))
 
     def _replace(self, parameters: dict[int, NodeParameters]) -> Circuit:
         new = object.__new__(Circuit)
@@ -397,314 +351,6 @@ class Circuit:
         new.__dict__.pop("is_deterministic", None)
         new.parameters = parameters
         return new
-
-    def _random(self, rng: np.random.Generator, scheme: str, rows: Array | None) -> dict[int, NodeParameters]:
-        out: dict[int, NodeParameters] = {}
-        for i, node in enumerate(self.nodes):
-            if isinstance(node, Product) or self.owners[i] != i:
-                continue
-            if isinstance(node, Input):
-                if rows is None:
-                    out[i] = node.family.initialize(node.width, rng, scheme)
-                else:
-                    out[i] = node.family.initialize_from(rows[:, node.variable], node.width, rng, scheme)
-            else:
-                mask = node.mask if isinstance(node, Sum) else None
-                out[i] = random_simplex(self.weight_shape(i), rng, scheme, mask)
-        return out
-
-    def _check_indices(self, parameters: Mapping[int, Any]) -> None:
-        if not isinstance(parameters, Mapping):
-            raise ParameterError(f"Parameters are a dict from node index to arrays, not a {type(parameters).__name__}.")
-        for i in parameters:
-            if not isinstance(i, int | np.integer) or not 0 <= i < len(self.nodes) or isinstance(self.nodes[i], Product):
-                raise ParameterError(f"Parameters were given for node {i!r}, which has none.")
-
-    def _checked(self, parameters: Mapping[int, Any]) -> dict[int, NodeParameters]:
-        """Parameters of the owners, as float64 arrays, or an error that says what is wrong with them."""
-        self._check_indices(parameters)
-        out: dict[int, NodeParameters] = {}
-        for i, node in enumerate(self.nodes):
-            if isinstance(node, Product):
-                continue
-            owner = self.owners[i]
-            if i not in parameters:
-                if owner == i:
-                    raise ParameterError(f"Node {i} ({type(node).__name__}) has no parameters.")
-                continue
-            if isinstance(node, Input):
-                value: NodeParameters = _checked_input(i, node, parameters[i])
-            else:
-                value = self._checked_weights(i, parameters[i])
-            if owner == i:
-                out[i] = value
-            elif not _same(value, out[owner]):
-                raise ParameterError(f"Node {i} is tied to node {owner} but was given other parameters.")
-        return out
-
-    def _checked_weights(self, i: int, given: Any) -> Array:
-        node = self.nodes[i]
-        where = f"Node {i} ({type(node).__name__})"
-        weights = _as_array(given, where)
-        shape = self.weight_shape(i)
-        if weights.shape != shape:
-            raise ParameterError(f"{where}: the weights have shape {weights.shape}; they should have {shape}.")
-        if not np.isfinite(weights).all() or (weights < 0).any():
-            bad = weights[~(np.isfinite(weights) & (weights >= 0))].ravel()[0]
-            raise ParameterError(f"{where}: the weights hold {bad:g}; weights are finite and not negative.")
-        if isinstance(node, Sum) and node.mask is not None and weights[~node.mask].any():
-            raise ParameterError(f"{where}: an edge that the mask removes has a weight; set it to 0.")
-        total = weights.sum(axis=1)
-        if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
-            unit = int(np.argmax(abs(total - 1)))
-            raise ParameterError(
-                f"{where}: the weights of unit {unit} sum to {total[unit]:.9g}, not 1; divide each row by its sum."
-            )
-        return weights
-
-    # ---- questions ------------------------------------------------------------------------------------------------
-
-    def log_prob(
-        self, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
-    ) -> Any:
-        """Log-likelihood of every row; see `flatpc.queries.log_prob`.
-
-        Parameters
-        ----------
-        X
-            Rows: a table with a column for each variable.
-        missing
-            `"raise"` refuses NaN; `"marginalize"` integrates NaN entries out.
-        engine, dtype, device
-            Who computes, how precisely and where; as for `flatpc.queries.log_prob`.
-
-        Returns
-        -------
-        array or tensor
-            `[N]`: log p(x), `-inf` where the probability is zero; a tensor if X is one.
-
-        Raises
-        ------
-        DataError, OptionError
-            X or an option is not as it should be.
-        """
-        from flatpc import queries
-
-        return queries.log_prob(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def conditional_log_prob(
-        self, X: Any, given: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
-    ) -> Any:
-        """Log p(x_rest | x_given); see `flatpc.queries.conditional_log_prob`.
-
-        Parameters
-        ----------
-        X
-            Rows.
-        given
-            What is known: a boolean mask, `[D]` or `[N, D]`, or a list of variables.
-        missing, engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        array or tensor
-            `[N]`.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`; and where p(x_given) is zero.
-        """
-        from flatpc import queries
-
-        return queries.conditional_log_prob(self, X, given, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def sample(
-        self,
-        n: int = 1,
-        *,
-        given: Any = None,
-        seed: int = 0,
-        missing: str = "marginalize",
-        engine: str = "auto",
-        dtype: str = "float64",
-        device: Any = None,
-    ) -> Any:
-        """Rows drawn from the circuit, or completions of given ones; see `flatpc.queries.sample`.
-
-        Parameters
-        ----------
-        n
-            How many rows, or how many completions of every given row.
-        given
-            A table in which NaN is unknown, or one row.
-        seed
-            Random seed: the same one gives the same rows.
-        missing
-            `"marginalize"`, or `"raise"` to refuse NaN in `given`.
-        engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        array or tensor
-            `[n, D]`; for a table `given`, `[n, M, D]`.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`; and where known values have probability zero.
-        """
-        from flatpc import queries
-
-        return queries.sample(self, n, given=given, seed=seed, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def mpe(
-        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
-    ) -> Completion:
-        """NaN entries completed with most probable values; see `flatpc.queries.mpe`.
-
-        Parameters
-        ----------
-        X
-            Rows; NaN is what is asked for.
-        missing
-            `"marginalize"`, or `"raise"` to refuse NaN.
-        engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        Completion
-            The rows, their log-likelihoods, and whether no completion is more probable.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`; and where known values have probability zero.
-        """
-        from flatpc import queries
-
-        return queries.mpe(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def expectation(
-        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
-    ) -> Any:
-        """NaN entries filled with their means given the rest; see `flatpc.queries.expectation`.
-
-        Parameters
-        ----------
-        X
-            Rows; NaN is what is asked for.
-        missing
-            `"marginalize"`, or `"raise"` to refuse NaN.
-        engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        array or tensor
-            `[N, D]`.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`; and where known values have probability zero.
-        """
-        from flatpc import queries
-
-        return queries.expectation(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def variance(
-        self, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
-    ) -> Any:
-        """Variances of NaN entries given the rest; see `flatpc.queries.variance`.
-
-        Parameters
-        ----------
-        X
-            Rows; NaN is what is asked for.
-        missing
-            `"marginalize"`, or `"raise"` to refuse NaN.
-        engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        array or tensor
-            `[N, D]`, 0 where X is known.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`; and where known values have probability zero.
-        """
-        from flatpc import queries
-
-        return queries.variance(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def flows(self, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None) -> Flows:
-        """Expected use of every edge and input, summed over rows; see `flatpc.queries.flows`.
-
-        Parameters
-        ----------
-        X, missing, engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        Flows
-            Log-likelihoods, flows of edges and statistics of inputs, as NumPy arrays.
-
-        Raises
-        ------
-        DataError, OptionError
-            As for `log_prob`.
-        """
-        from flatpc import queries
-
-        return queries.flows(self, X, missing=missing, engine=engine, dtype=dtype, device=device)
-
-    def dropout_uncertainty(
-        self,
-        X: Any,
-        *,
-        p: float = 0.1,
-        exact: bool = True,
-        missing: str = "raise",
-        engine: str = "auto",
-        dtype: str = "float64",
-        device: Any = None,
-    ) -> DropoutUncertainty:
-        """Mean and variance of p(x) when edges are dropped at random; see `flatpc.queries.dropout_uncertainty`.
-
-        Parameters
-        ----------
-        X
-            Rows.
-        p
-            The probability that an edge is dropped, from 0 to less than 1.
-        exact
-            False takes different nodes for independent, which is right for trees.
-        missing, engine, dtype, device
-            As for `log_prob`.
-
-        Returns
-        -------
-        DropoutUncertainty
-            The moments, row by row.
-
-        Raises
-        ------
-        TiedParametersError, StructureError
-            The circuit has no closed form for it.
-        DataError, OptionError
-            As for `log_prob`.
-        """
-        from flatpc import queries
-
-        return queries.dropout_uncertainty(self, X, p=p, exact=exact, missing=missing, engine=engine, dtype=dtype, device=device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the circuit to one safetensors file; `flatpc.load` reads it back bit for bit.
@@ -722,38 +368,3 @@ class Circuit:
         from flatpc.circuit.files import save
 
         save(self, path)
-
-
-def _as_array(given: Any, where: str) -> Array:
-    try:
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        raise ParameterError(f"{where}: parameters must be arrays of numbers, not {type(given).__name__}.") from None
-
-
-def _checked_input(i: int, node: Input, given: Any) -> dict[str, Array]:
-    where = f"Node {i} (Input over variable {node.variable}, {node.family})"
-    shapes = node.family.parameter_shapes(node.width)
-    if not isinstance(given, Mapping) or set(given) != set(shapes):
-        raise ParameterError(f"{where}: parameters are a dict with the keys {', '.join(shapes)}.")
-    out = {}
-    for name, shape in shapes.items():
-        out[name] = _as_array(given[name], where)
-        if out[name].shape != shape:
-            raise ParameterError(f"{where}: {name} has shape {out[name].shape}; it should have {shape}.")
-    node.family.check_parameters(out, where)
-    return out
-
-
-def _same(a: NodeParameters, b: NodeParameters) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return all(np.array_equal(a[name], b[name]) for name in a)
-    return not isinstance(a, dict) and not isinstance(b, dict) and np.array_equal(a, b)
-
-
-def _freeze(owned: dict[int, NodeParameters], owners: Sequence[int]) -> dict[int, NodeParameters]:
-    """Read-only arrays, and for tied nodes the owner's own arrays."""
-    for value in owned.values():
-        for array in value.values() if isinstance(value, dict) else (value,):
-            array.flags.writeable = False
-    return {i: owned[owner] for i, owner in enumerate(owners) if owner in owned}

@@ -40,9 +40,9 @@ from flatpc.families import registry
 from flatpc.families.base import Family
 
 FORMAT = "flatpc circuit"
-VERSIONS = (1, 2)
-"""Version 2 has `max_variance` of a Gaussian, and families of the user's own. A file names the first version that has all it
-needs, so that older releases read what they can."""
+VERSIONS = (1, 2, 3)
+"""Version 2 has `max_variance` of a Gaussian, and families of the user's own; version 3, inputs over several variables. A file
+names the first version that has all it needs, so that older releases read what they can."""
 # Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
 LARGEST = 1 << 24
 # What safetensors itself is willing to read.
@@ -105,7 +105,7 @@ def load_with_extra(path: str | os.PathLike[str]) -> tuple[Circuit, dict[str, An
     if not path.exists():
         raise FileFormatError(f"There is no file {path}; check the name and the folder you are in.")
     if not path.is_file():
-        raise FileFormatError(f"{path} is not a file; give the name of a file that Circuit.save wrote.")
+        raise FileFormatError(f"{path} is not a file; give the name of a file that Circuit.save or flatpc fit wrote.")
     try:
         check_bytes(path.stat().st_size, "it is too large")
         return _decode(path.read_bytes())
@@ -133,7 +133,7 @@ def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
                 arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
     _check_sizes(circuit)
     nodes = [_node_to_json(node) for node in circuit.nodes]
-    version = 1 if all(_is_first(node) for node in nodes) else 2
+    version = max(_version(node) for node in nodes)
     description: dict[str, Any] = {"format": FORMAT, "version": version, "sha256": _ZEROS, "nodes": nodes}
     if extra:
         description["extra"] = dict(extra)
@@ -154,10 +154,10 @@ def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
     header = _header(data)
     metadata = header.get("__metadata__")
     if not isinstance(metadata, dict) or set(metadata) != {"flatpc"} or not isinstance(metadata["flatpc"], str):
-        raise _Refused("this is a safetensors file, but not one that Circuit.save wrote.")
+        raise _Refused("this is a safetensors file, but not one that Circuit.save or flatpc fit wrote.")
     description = _mapping(_parse(metadata["flatpc"]), "the description")
     if description.get("format") != FORMAT:
-        raise _Refused("this is a safetensors file, but not one that Circuit.save wrote.")
+        raise _Refused("this is a safetensors file, but not one that Circuit.save or flatpc fit wrote.")
     version = description.get("version")
     if type(version) is not int or version not in VERSIONS:
         raise _Refused(
@@ -180,7 +180,7 @@ def _header(data: bytes) -> Mapping[str, Any]:
     """The JSON header of a safetensors file."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 10 or data[8:9] != b"{" or length > LARGEST_HEADER:
-        raise _Refused("this is not a model file; give the name of a file that Circuit.save wrote.")
+        raise _Refused("this is not a model file; give the name of a file that Circuit.save or flatpc fit wrote.")
     if 8 + length > len(data):
         raise _Refused(f"it ends too early: {len(data):,} bytes, with a header of {length:,}. {_AGAIN}")
     try:
@@ -207,8 +207,9 @@ def _check_digest(data: bytes, digest: object) -> None:
 
 def _node_to_json(node: Node) -> dict[str, Any]:
     if isinstance(node, Input):
-        out: dict[str, Any] = {"kind": "input", "variable": node.variable, "width": node.width}
-        out["family"] = _family_to_json(node.family)
+        single = len(node.variables) == 1
+        which = {"variable": node.variables[0]} if single else {"variables": list(node.variables)}
+        out: dict[str, Any] = {"kind": "input", **which, "width": node.width, "family": _family_to_json(node.family)}
     elif isinstance(node, Product):
         return {"kind": node.kind, "children": list(node.children)}
     elif isinstance(node, Sum):
@@ -227,9 +228,12 @@ def _node_from_json(i: int, given: object, arrays: dict[str, NDArray[Any]]) -> N
     node = _mapping(given, where)
     kind = node.get("kind")
     if kind == "input":
-        _keys(node, {"kind", "variable", "width", "family"}, where, {"tie"})
+        key = "variables" if "variables" in node else "variable"
+        _keys(node, {"kind", key, "width", "family"}, where, {"tie"})
+        which = _list(node[key], f"{where}: variables") if key == "variables" else [node[key]]
+        variables = [_int({key: v}, key, where) for v in which]
         return Input(
-            _int(node, "variable", where), _family_from_json(node["family"], where), _int(node, "width", where), _tie(node)
+            family=_family_from_json(node["family"], where), width=_int(node, "width", where), tie=_tie(node), variables=variables
         )
     if kind == "hadamard" or kind == "kronecker":
         _keys(node, {"kind", "children"}, where)
@@ -262,10 +266,12 @@ _FIRST = {
 """Families of version 1, and their options."""
 
 
-def _is_first(node: Mapping[str, Any]) -> bool:
-    """Whether version 1 has the node's family."""
+def _version(node: Mapping[str, Any]) -> int:
+    """The first version that has such a node."""
+    if "variables" in node:
+        return 3
     family = node.get("family", {"name": "bernoulli"})
-    return set(family) == {"name"} | _FIRST.get(family["name"], {""})
+    return 1 if set(family) == {"name"} | _FIRST.get(family["name"], {""}) else 2
 
 
 def _family_from_json(given: object, where: str) -> Family:
@@ -298,10 +304,12 @@ def _build(nodes: Sequence[Node], arrays: dict[str, NDArray[Any]]) -> Circuit:
 
 def _check_variables(nodes: Sequence[Node]) -> None:
     """Each variable has an input of its own; sets of variables take as much memory as the largest number among them."""
+    n_places = sum(len(node.variables) for node in nodes if isinstance(node, Input))
     for i, node in enumerate(nodes):
-        if isinstance(node, Input) and node.variable >= len(nodes):
+        if isinstance(node, Input) and max(node.variables) >= n_places:
             raise _Refused(
-                f"node {i} has variable {node.variable}, and there are {len(nodes)} nodes; they are 0, 1, 2, ... without gaps."
+                f"node {i} has variable {max(node.variables)}, and there are inputs for {n_places}; they are 0, 1, 2, ... "
+                f"without gaps."
             )
 
 

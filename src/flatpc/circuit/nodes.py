@@ -5,6 +5,7 @@ Nodes refer to their children by index into the circuit's tuple of nodes; childr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, instance, put, several, whole_number, wrong
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, StructureError
 from flatpc.families.base import Family
 
 Kind = Literal["hadamard", "kronecker"]
@@ -48,13 +49,17 @@ def _mask(given: Any) -> NDArray[np.bool_]:
     return mask
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Input:
-    """`width` densities of one family over one variable.
+    """`width` densities of one family over one variable, or over several of a family that is multivariate.
 
+    >>> import numpy as np
     >>> import flatpc as fp
     >>> fp.Input(variable=0, family=fp.Gaussian(), width=3).width
     3
+    >>> pair, X = fp.Input(variables=(0, 3), family=fp.MultivariateGaussian(2)), np.zeros((9, 5))
+    >>> X[:, pair.columns].shape, X[pair.place(np.array([7, 8]))].shape
+    ((9, 2), (2, 2))
 
     Parameters
     ----------
@@ -66,21 +71,79 @@ class Input:
         Number of units.
     tie
         Index of an earlier Input whose parameters this one shares.
+    variables
+        In place of `variable`: the numbers of as many different variables as the family is over, in its order.
 
     Raises
     ------
     OptionError
-        For a field of the wrong type or out of its range.
+        For a field of the wrong type or out of its range, or a number of variables that is not the family's.
     """
 
-    variable: int
+    variables: tuple[int, ...]
     family: Family
-    width: int = 1
-    tie: int | None = None
+    width: int
+    tie: int | None
 
-    def __post_init__(self) -> None:
-        _whole(self, variable=0, width=1, tie=0)
-        instance("Input: family", self.family, Family, "a family, such as flatpc.Bernoulli()")
+    def __init__(
+        self,
+        variable: int | None = None,
+        family: Family | None = None,
+        width: int = 1,
+        tie: int | None = None,
+        *,
+        variables: Sequence[int] | None = None,
+    ) -> None:
+        put(self, family=instance("Input: family", family, Family, "a family, such as flatpc.Bernoulli()"))
+        put(self, variables=_variables(variable, variables, self.family), width=width, tie=tie)
+        _whole(self, width=1, tie=0)
+
+    @property
+    def variable(self) -> int:
+        """The number of its variable; `StructureError` if there are several."""
+        if len(self.variables) > 1:
+            raise StructureError(f"{self} has no single variable; ask for its `variables`.")
+        return self.variables[0]
+
+    @property
+    def columns(self) -> int | list[int]:
+        """Index of its columns: `X[:, node.columns]` is what its family takes, `[N]`, or `[N, d]` over d variables."""
+        return self.variables[0] if self.family.n_variables == 1 else list(self.variables)
+
+    def place(self, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Index of what its family takes of some rows: `X[node.place(rows)]`.
+
+        Parameters
+        ----------
+        rows
+            `[n]`: numbers of rows.
+
+        Returns
+        -------
+        tuple
+            Two indices.
+        """
+        return (rows, self.variables[0]) if self.family.n_variables == 1 else np.ix_(rows, np.array(self.variables))
+
+    def __repr__(self) -> str:
+        which = f"variable={self.variables[0]}" if len(self.variables) == 1 else f"variables={self.variables}"
+        return f"Input({which}, family={self.family!r}, width={self.width}, tie={self.tie})"
+
+
+def _variables(variable: Any, variables: Any, family: Family) -> tuple[int, ...]:
+    """The checked numbers of variables, of which one of the two options tells."""
+    n = family.n_variables
+    if variables is None:
+        if n > 1:
+            raise wrong("Input: variable", variable, f"{family} is over {n} variables; give `variables`, a tuple of {n} numbers.")
+        return (whole_number("Input: variable", variable),)
+    if variable is not None:
+        raise wrong("Input: variable", variable, "give `variable` or `variables`, not both.")
+    name = "Input: variables"
+    found = tuple(whole_number(name, v) for v in several(name, variables, "a tuple of numbers of variables"))
+    if len(found) != n or len(set(found)) != n:
+        raise wrong(name, variables, f"give {n} different number{'s' if n > 1 else ''}, as {family} is over {n}.")
+    return found
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,9 @@ class _Supports:
         i, k = unit
         node = self.circuit.nodes[i]
         if isinstance(node, Input):
-            bits = self.hulls[i].get(node.variable)
-            return np.ones(len(values[node.variable]), bool) if bits is None else np.asarray(bits[k][values[node.variable]])
+            x = values[node.variables[0]]
+            bits = self.hulls[i].get(node.variables[0])
+            return np.ones(len(x), bool) if bits is None else np.asarray(bits[k][x])
         if isinstance(node, Product):
             return np.asarray(np.logical_and.reduce([self._positive(c, values) for c in self._factors(i, k)]))
         return np.asarray(np.logical_or.reduce([self._positive(c, values) for c in self._children(i, k)]))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import choice, instance
+from flatpc._typing import Array
 from flatpc.errors import ShapeError
 from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 def read_rows(circuit: Circuit, X: Any, missing: str = "raise") -> Array:

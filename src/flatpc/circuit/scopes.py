@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 from flatpc.errors import DecomposabilityError, ShapeError, SmoothnessError, StructureError
+from flatpc.families.base import Family
 
 # Far more units than any memory holds; stopping here keeps widths from growing into numbers too long to print.
 _MOST_UNITS = 1 << 40
@@ -36,7 +37,7 @@ def check_order(nodes: Sequence[Node]) -> None:
     """Raise unless every child comes before its parent, which also rules out cycles."""
     if not nodes:
         raise StructureError("A circuit needs at least one node.")
-    n_inputs = sum(isinstance(node, Input) for node in nodes)
+    n_places = sum(len(node.variables) for node in nodes if isinstance(node, Input))
     for i, node in enumerate(nodes):
         if not isinstance(node, Input | Product | Sum | Mixture):
             raise StructureError(f"Node {i} is a {type(node).__name__}; nodes are Input, Product, Sum or Mixture.")
@@ -49,9 +50,9 @@ def check_order(nodes: Sequence[Node]) -> None:
                     f"Node {i} ({type(node).__name__}) has child {c}; children must come before their parents "
                     f"(indices 0 to {i - 1}), which also means that there can be no cycle."
                 )
-        if isinstance(node, Input) and node.variable >= n_inputs:
+        if isinstance(node, Input) and max(node.variables) >= n_places:
             raise StructureError(
-                f"Node {i}: variable {node.variable}, but there are only {n_inputs} inputs; "
+                f"Node {i}: variable {max(node.variables)}, but there are only inputs for {n_places}; "
                 f"number the variables 0, 1, 2, ... without gaps."
             )
 
@@ -72,18 +73,17 @@ def check_used(nodes: Sequence[Node]) -> None:
 
 def check_supports(nodes: Sequence[Node]) -> None:
     """Raise unless all inputs over a variable agree on the values it can take."""
-    first: dict[int, int] = {}
+    first: dict[int, tuple[int, Family]] = {}
     for i, node in enumerate(nodes):
         if isinstance(node, Input):
-            j = first.setdefault(node.variable, i)
-            other = nodes[j]
-            assert isinstance(other, Input)
-            a, b = other.family, node.family
-            if (a.discrete, a.n_categories) != (b.discrete, b.n_categories):
-                raise StructureError(
-                    f"Nodes {j} and {i} are inputs over variable {node.variable} with the families {a} and {b}, which differ in "
-                    f"the values they allow; give all inputs over a variable the same values."
-                )
+            for position, v in enumerate(node.variables):
+                b = node.family.marginal_family(position)
+                j, a = first.setdefault(v, (i, b))
+                if (a.discrete, a.n_categories) != (b.discrete, b.n_categories):
+                    raise StructureError(
+                        f"Nodes {j} and {i} are inputs over variable {v} with the families {a} and {b}, which differ in the "
+                        f"values they allow; give all inputs over a variable the same values."
+                    )
 
 
 def compute_widths(nodes: Sequence[Node]) -> list[int]:
@@ -118,7 +118,10 @@ def compute_scopes(nodes: Sequence[Node]) -> list[int]:
     """The scope of every node."""
     scopes: list[int] = []
     for node in nodes:
-        scope = 1 << node.variable if isinstance(node, Input) else 0
+        scope = 0
+        if isinstance(node, Input):
+            for v in node.variables:
+                scope |= 1 << v
         for c in children_of(node):
             scope |= scopes[c]
         scopes.append(scope)
