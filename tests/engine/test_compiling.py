@@ -1,6 +1,7 @@
 """Compiling ahead: what it covers, and that nothing calls from Python what has no wrapper for it."""
 
 import importlib
+import inspect
 import os
 import pkgutil
 import shutil
@@ -30,7 +31,7 @@ def test_functions_without_wrapper_are_out_of_pythons_reach():
         for name in modules
         if not name.startswith("flatpc.adapters")
         for attribute, value in vars(importlib.import_module(name)).items()
-        if isinstance(value, compiling._Inner) and value.targetoptions["no_cpython_wrapper"]
+        if isinstance(value, compiling.Inner)
     ]
     assert len(modules) > 50
     assert held == []
@@ -173,6 +174,34 @@ print(fp.__file__, clock._compiling.total, sorted(folder.name for folder in kern
     assert there.partition("[")[2] == here.partition("[")[2]
 
 
+def test_a_loop_read_from_disk_while_another_is_compiled_keeps_its_address(tmp_path):
+    """Without an address, a pass that calls it would crash the process."""
+    (tmp_path / "loops_of_a_test.py").write_text("""
+from pathlib import Path
+from flatpc.engine.numba import kernel_cache
+from flatpc.engine.numba._kernels import compiling
+with kernel_cache.kernel_cache(Path(__file__).parent):
+    @compiling.loop
+    def called(i):
+        return i + 1
+    @compiling.loop
+    def caller(i):
+        return 2 * called(i)
+""")
+    script = """
+import sys, loops_of_a_test
+from numba import types
+from flatpc.engine.numba._kernels import loops
+loops._FIXED["i"] = types.int64
+print([loops._address(getattr(loops_of_a_test, name), "float64") != 0 for name in sys.argv[1:]])
+"""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    for names in (["called"], ["caller", "called"]):
+        child = subprocess.run([sys.executable, "-c", script, *names], env=env, capture_output=True, text=True, check=True)
+        assert child.stdout.strip() == str([True] * len(names))
+    assert len(list((tmp_path / "cache").rglob("*.kernel"))) == 2
+
+
 def _slow_to_compile():
     """A new function of the same code; compiling it takes a second or so."""
 
@@ -241,10 +270,12 @@ def test_a_first_log_prob_compiles_the_way_up_alone_and_once(tmp_path):
     assert said.count("compiling") == said.count("\n") == 1
     assert kernels >= PLANNING
     modules = {name.partition(".")[0] for name in kernels}
-    assert modules == {"dense", "factor_rows", "passes", "scalars", "sharing", "threads", "tickets", "values", "work_items"}
+    assert modules == {"dense", "factor_rows", "input_values", "passes", "product_values", "sharing", "sum_values", "threads",
+                       "tickets", "underflow", "work_items"}  # fmt: skip
+    assert not kernels & {"product_values.evaluate_kronecker", "sum_values.evaluate_mixture", "input_values.evaluate_formula"}
     assert not kernels & {"passes.backward", "work_items.downward", "dense.accumulate_outer", "dense.multiply"}
     # Each for one kind of numbers only.
-    assert n == len(kernels) <= 50
+    assert n == len(kernels) <= 30
     # What is there is not compiled again, and nothing is said.
     said, _, again = _fresh(tmp_path, "circuit.log_prob(X)")
     assert (said, again) == ("", n)
@@ -253,9 +284,45 @@ def test_a_first_log_prob_compiles_the_way_up_alone_and_once(tmp_path):
     assert said.count("compiling") == 1
     assert {"passes.backward", "work_items.downward", "input_tables.update_tables"} <= more
     added = {name.partition(".")[0] for name in more - kernels}
-    assert added == {"adjoints", "collect", "dense", "fused", "input_tables", "passes", "rows", "scalar_adjoints", "tickets",
-                     "update", "work_items"}  # fmt: skip
-    assert n == len(more) <= 95
+    assert added == {"adjoints", "collect", "dense", "fused", "input_tables", "passes", "tickets", "update", "work_items"}
+    assert not more & {"adjoints.from_sum", "adjoints.from_kronecker", "collect.add_gradient", "update.exact_multiplier"}
+    assert n == len(more) <= 62
+
+
+def test_a_pass_is_not_compiled_for_what_its_loops_would_misread():
+    from numba import types
+
+    from flatpc.engine.numba._kernels import loops, passes
+
+    declared = loops._declared("float64")
+    names = list(inspect.signature(passes.forward.py_func).parameters)
+    fitting = [declared.get(name, types.int64) for name in names]
+    assert "V" in names
+    for name in ("V", "B", "E"):
+        wrong = {"V": types.float64[:], "B": declared["P"], "E": types.float32[::1]}[name]
+        with pytest.raises(numba.TypingError, match=f"^{name} is .* loops are compiled for"):
+            passes.forward.compile(tuple(wrong if given == name else fits for given, fits in zip(names, fitting, strict=True)))
+
+
+def test_loops_of_one_call_have_one_list_of_parameters():
+    """A call by address hands over what the names say, in their order."""
+    from flatpc.engine.numba._kernels import adjoints, loops, passes
+
+    def parameters(function):
+        return list(inspect.signature(function).parameters)
+
+    calls = {passes.SCALARS: loops.evaluate_run}
+    for number, loop in passes.UPWARD._loops.items():
+        call = calls.get(number, loops.evaluate)
+        assert parameters(call._defn)[2:] == parameters(loop.py_func)
+    calls = {
+        adjoints.FROM_KRONECKER: loops.pull_from, adjoints.FROM_SUM: loops.pull_from, adjoints.ADD_GRADIENT: loops.collect,
+        adjoints.DESCEND_SCALARS: loops.descend_run, adjoints.COLLECT_SCALARS: loops.collect_run,
+    }  # fmt: skip
+    assert calls.keys() == passes.DOWNWARD._loops.keys()
+    for number, loop in passes.DOWNWARD._loops.items():
+        assert parameters(calls[number]._defn)[2:] == parameters(loop.py_func)
+    assert parameters(loops.solve._defn)[2:] == parameters(passes.SOLVERS._loops[0].py_func)
 
 
 def test_nothing_is_said_and_compiled_without_need(tmp_path):

@@ -11,6 +11,26 @@ RNG = np.random.default_rng(0)
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
 
 
+@njit
+def multiply_transposed(p, w, out, lo, hi):
+    dense.multiply_transposed(p, w, out, lo, hi)
+
+
+@njit
+def multiply(g, w, out, lo, hi):
+    dense.multiply(g, w, out, lo, hi)
+
+
+@njit
+def accumulate_outer(g, p, f, n_lo, n_hi):
+    dense.accumulate_outer(g, p, f, n_lo, n_hi)
+
+
+@njit
+def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
+    fused.new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha)
+
+
 def padded(k):
     from flatpc.engine.numba.program import padded
 
@@ -33,14 +53,14 @@ def test_products(dtype, n_rows, n_out, n_in):
     w = random((n_out, padded(n_in)), dtype, n_in)
     close = {"rtol": TOLERANCE[dtype] * n_in, "atol": TOLERANCE[dtype]}
     out = np.full((n_rows, padded(n_out)), 7, dtype)
-    dense.multiply_transposed(p, w, out, 0, n_rows)
+    multiply_transposed(p, w, out, 0, n_rows)
     np.testing.assert_allclose(out[:, :n_out], p.astype(float) @ w.T.astype(float), **close)
     assert (out[:, n_out:] == 7).all()
     down = np.full(p.shape, 7, dtype)
-    dense.multiply(g, w, down, 0, n_rows)
+    multiply(g, w, down, 0, n_rows)
     np.testing.assert_allclose(down, g[:, :n_out].astype(float) @ w.astype(float), **close)
     flow = np.ones((n_out, padded(n_in)), dtype)
-    dense.accumulate_outer(g, p, flow, 0, n_out)
+    accumulate_outer(g, p, flow, 0, n_out)
     np.testing.assert_allclose(flow, 1 + g[:, :n_out].T.astype(float) @ p.astype(float), **close)
 
 
@@ -49,13 +69,13 @@ def test_a_row_is_the_same_to_the_bit_in_any_range_of_rows(dtype):
     p, g = random((13, padded(30)), dtype, 30), random((13, padded(20)), dtype, 20)
     w = random((20, padded(30)), dtype, 30)
     up, down = np.zeros((13, padded(20)), dtype), np.zeros((13, padded(30)), dtype)
-    dense.multiply_transposed(p, w, up, 0, 13)
-    dense.multiply(g, w, down, 0, 13)
+    multiply_transposed(p, w, up, 0, 13)
+    multiply(g, w, down, 0, 13)
     for lo in range(13):
         for hi in range(lo + 1, 14):
             a, b = np.zeros_like(up), np.zeros_like(down)
-            dense.multiply_transposed(p, w, a, lo, hi)
-            dense.multiply(g, w, b, lo, hi)
+            multiply_transposed(p, w, a, lo, hi)
+            multiply(g, w, b, lo, hi)
             np.testing.assert_array_equal(a[lo:hi], up[lo:hi])
             np.testing.assert_array_equal(b[lo:hi], down[lo:hi])
 
@@ -72,7 +92,7 @@ def test_new_weights_are_those_of_the_flows(dtype, mu, n_rows, n_in):
     new = old.flatten()
     lanes = fused.VECTOR_BYTES // new.itemsize
     f, totals = np.full((16, stride), np.nan, dtype), np.full(4 * lanes, np.nan, dtype)
-    fused.new_weights(g, p, f, totals, new, first * stride, first, last, kind(4 * mu), 0.25)
+    new_weights(g, p, f, totals, new, first * stride, first, last, kind(4 * mu), 0.25)
     flow = old.astype(float) * (g[:, :n_out].T.astype(float) @ p.astype(float))
     root = flow + np.sqrt(flow**2 + 4 * mu * flow)
     total = root.sum(1, keepdims=True)

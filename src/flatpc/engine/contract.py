@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from flatpc._extras import need
 from flatpc._options import choice, shown, wrong
+from flatpc._typing import Array, Ints
 from flatpc.errors import DeviceError
 from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
+    from flatpc.engine.numba._kernels.columns import Rule
+    from flatpc.engine.numba.program import Program
 
-Array = NDArray[np.float64]
 Dtype = Literal["float32", "float64"]
 
 
@@ -57,12 +59,106 @@ class Engine(Protocol):
         """For each Input `[N, K]`: the log-density of every unit, 0 where the value is missing; in float64 always."""
 
 
+class Evidence(Protocol):
+    """Rows that an evaluator has prepared."""
+
+    X: Array
+    """`[N, D]`, not to be changed."""
+
+    def __len__(self) -> int: ...
+
+
+@dataclass
+class Work:
+    """What the passes of an evaluator have done, counted: the same on every machine and for any number of threads."""
+
+    passes: int = 0
+    steps: int = 0
+    """Steps of the program, once for each pass."""
+    multiplications: float = 0.0
+
+    def count(self, rows_of: NDArray[np.int32], cost: Array) -> None:
+        """Add one pass with so many sub-rows for each step."""
+        self.passes += 1
+        self.steps += len(rows_of)
+        self.multiplications += float(rows_of @ cost)
+
+
+class Evaluator(Protocol):
+    """A circuit that is learnt: its parameters in two flat arrays, which a learner changes, and passes over rows.
+
+    `flatpc.engine.numba.views` knows where in the arrays each node's parameters lie, whichever engine makes the passes.
+    """
+
+    circuit: Circuit
+    """As it was when learning began."""
+    program: Program
+    dtype: Dtype
+    n_threads: int
+    weights: NDArray[Any]
+    """All weights of sums and mixtures, in `dtype`."""
+    inputs: Array
+    """Tables and parameters of all inputs."""
+    work: Work
+
+    def evidence(self, X: Array) -> Any:
+        """Rows as the other methods take them."""
+
+    def log_prob(self, evidence: Any) -> Array:
+        """`[N]`: log-likelihoods at the present parameters."""
+
+    def statistics(self, evidence: Any, rows: Ints, row_weights: Array | None = None) -> tuple[Array, NDArray[Any], Array]:
+        """Log-likelihoods of the rows; gradients of all weights and statistics of all inputs, flat and summed over rows."""
+
+    def em_step(self, evidence: Any, rows: Ints, rule: Rule, row_weights: Array | None = None) -> tuple[float, Array]:
+        """An E-step over the rows and the M-step of all weights: the mean log-likelihood before it, and inputs' statistics."""
+
+    def weight_views(self, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Owner -> `[units, edges]`, a view of a flat array in the layout of the weights."""
+
+    def input_views(self, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:
+        """Owner -> `[rows, units]`, a view of a flat array in the layout of the inputs."""
+
+
 ENGINES = ("numba", "torch")
 DTYPES = ("float32", "float64")
 
 
 def get_engine(name: str = "auto", device: Any = None) -> Engine:
     """The engine called `name`, on a device; `"auto"` is numba on the CPU, and torch on any other device."""
+    if _engine_for(name, device) == "numba":
+        from flatpc.engine.numba.engine import NumbaEngine
+
+        return NumbaEngine()
+    from flatpc.engine.torch.engine import TorchEngine
+
+    return TorchEngine("cpu" if device is None else device)
+
+
+def get_evaluator(
+    circuit: Circuit,
+    *,
+    engine: str = "numba",
+    device: Any = None,
+    dtype: Dtype = "float64",
+    n_threads: int | None = None,
+    memory: int | None = None,
+) -> Evaluator:
+    """What learns the circuit's parameters, on the engine that `get_engine` would take.
+
+    `memory` bounds the work buffers of the numba engine, in bytes; None leaves it at its usual gibibyte.
+    """
+    if _engine_for(engine, device) == "numba":
+        from flatpc.engine.numba import evaluator as native
+
+        return native.Evaluator(circuit, dtype, n_threads, native.DEFAULT_MEMORY if memory is None else memory)
+    from flatpc.engine.torch.evaluator import TorchEvaluator
+
+    return TorchEvaluator(circuit, dtype, "cpu" if device is None else device)
+
+
+def _engine_for(name: str, device: Any) -> str:
+    """The engine of this name for this device, or an error if it can't be had."""
     choice("engine", name, ("auto", *ENGINES))
     on_cpu = device is None or _kind_of(device) == "cpu"
     if name == "numba" and not on_cpu:
@@ -72,13 +168,9 @@ def get_engine(name: str = "auto", device: Any = None) -> Engine:
             option="device",
         )
     if name != "torch" and on_cpu:
-        from flatpc.engine.numba.engine import NumbaEngine
-
-        return NumbaEngine()
+        return "numba"
     need("torch", "torch", "engine='torch'" if on_cpu else f"device={shown(str(device))}")
-    from flatpc.engine.torch.engine import TorchEngine
-
-    return TorchEngine("cpu" if device is None else device)
+    return "torch"
 
 
 def _kind_of(device: Any) -> str:

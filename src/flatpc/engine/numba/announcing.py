@@ -57,7 +57,7 @@ class Announcer(event.Listener):
             self._bar.add_task("", total=None, completed=self.done)
             self._bar.start()
         elif not self._said:
-            print(f"{TEXT}; this takes up to a minute.", file=sys.stderr)
+            print(f"{TEXT}; this takes half a minute or less.", file=sys.stderr)
         self._said = True
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.engine.contract import Dtype, Flows
 from flatpc.engine.numba.evaluator import Evaluator
@@ -15,8 +13,6 @@ from flatpc.families import asking
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 class NumbaEngine:
@@ -43,5 +39,5 @@ class NumbaEngine:
         for i, node in enumerate(circuit.nodes):
             if isinstance(node, Input):
                 parameters: Any = circuit.parameters[i]
-                out[i] = asking.log_density(node.family, parameters, X[:, node.variable])
+                out[i] = asking.log_density(node.family, parameters, X[:, node.columns])
         return out

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -16,24 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import thread_count
-from flatpc.engine.contract import Dtype, Flows
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Dtype, Flows, Work
 from flatpc.engine.numba import packing, views
 from flatpc.engine.numba._kernels import columns, log_domain, log_flows, passes, work_items
 from flatpc.engine.numba._kernels.adjoints import ADJOINTS, FLOWS, FUSED
-from flatpc.engine.numba._kernels.collect import flow_of_root, update_weights
+from flatpc.engine.numba._kernels.collect import flow_of_root
+from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba._kernels.order import orders
 from flatpc.engine.numba._kernels.threads import run, run_tickets
-from flatpc.engine.numba._kernels.update import Rule
 from flatpc.engine.numba.evidence import Evidence, Plan
 from flatpc.engine.numba.general_inputs import general_inputs
 from flatpc.engine.numba.program import compile_circuit
+from flatpc.engine.numba.weight_update import solvable, update_weights
 from flatpc.engine.precision import wide_enough
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Orders = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
 """Upward and downward: tasks, and their parts."""
 LN2 = float(np.log(2.0))
@@ -46,23 +45,11 @@ WORTH_A_THREAD = 2e6
 """Multiplications of a pass for which one more thread saves more time than it takes to wake it."""
 _LARGEST_GRADIENT = {"float32": 2.0**120, "float64": 2.0**1000}
 """Of a weight."""
+_FORMULA, _GENERAL, _FEW_NUMBERS = 40.0, 300.0, 20
+"""Multiplications that take as long as a density by formula, native or by NumPy; numbers of a unit beyond which it takes more."""
+_CALL = 40
+"""Steps that a call of a family takes as long as."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
-
-
-@dataclass
-class Work:
-    """What the passes of an evaluator have done, counted: the same on every machine and for any number of threads."""
-
-    passes: int = 0
-    steps: int = 0
-    """Steps of the program, once for each pass."""
-    multiplications: float = 0.0
-
-    def count(self, rows_of: NDArray[np.int32], cost: Array) -> None:
-        """Add one pass with so many sub-rows for each step."""
-        self.passes += 1
-        self.steps += len(rows_of)
-        self.multiplications += float(rows_of @ cost)
 
 
 class Evaluator:
@@ -88,6 +75,9 @@ class Evaluator:
         """Inputs that their families evaluate."""
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
+        self._upward, self._downward = passes.upward_loops(self.program.structure), passes.downward_loops(self.program.structure)
+        for each in self.general:
+            self._cost[each.step] *= max(each.rows / _FEW_NUMBERS, 1.0)
         self._most_rows = work_items.most_rows(self._steps)
         task, one_part = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
         self._depth_first: Orders = (task, one_part), (task[::-1].copy(), one_part)
@@ -115,14 +105,21 @@ class Evaluator:
         self._double.inputs = self.inputs
         return self._double
 
+    def evidence(self, X: Array) -> Evidence:
+        """Rows as the other methods take them."""
+        return Evidence(self.program, X)
+
     # ---- passes over a block --------------------------------------------------------------------------------------
 
     def blocks(self, evidence: Evidence, rows: Ints, *, per_row: bool = False) -> Iterator[Plan]:
         """Cut rows into blocks that fit into memory; `per_row` if adjoints will be wanted row by row."""
-        size = self._block_size(evidence, rows)
-        start = 0
+        if not len(rows):
+            return
+        plan = self._first_block(evidence, rows)
+        start, size = 0, len(plan.batch.rows)
         while start < len(rows):
-            plan = evidence.plan(rows[start : start + size], self.n_threads)
+            if start > 0 or size < len(plan.batch.rows):
+                plan = evidence.plan(rows[start : start + size], self.n_threads)
             n = len(plan.batch.rows)
             adjoints = n * int(self._steps[:, columns.STRIDE].sum()) if per_row else plan.n_values
             need = (plan.n_values + adjoints) * self._values.itemsize + 16 * plan.n_rows
@@ -132,15 +129,15 @@ class Evaluator:
             yield plan
             start += n
 
-    def _block_size(self, evidence: Evidence, rows: Ints) -> int:
+    def _first_block(self, evidence: Evidence, rows: Ints) -> Plan:
         """As many rows as can be planned at once; few, for the sake of the cache, if more of them would share nothing."""
         size = max(1, min(len(rows), _PLAN_BYTES // (8 * len(self.program.scopes))))
-        if size > 2 * _FEW_ROWS:
-            few, many = evidence.plan(rows[:_FEW_ROWS]), evidence.plan(rows[:size], self.n_threads)
-            per_row = (few.n_values / _FEW_ROWS, many.n_values / size)
-            if many.n_values * self._values.itemsize > _CACHE_BYTES and per_row[1] > 0.6 * per_row[0]:
-                return _FEW_ROWS
-        return size
+        many = evidence.plan(rows[:size], self.n_threads)
+        if size > 2 * _FEW_ROWS and many.n_values * self._values.itemsize > _CACHE_BYTES:
+            few = evidence.plan(rows[:_FEW_ROWS])
+            if many.n_values / size > 0.6 * few.n_values / _FEW_ROWS:
+                return few
+        return many
 
     def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, Orders]:
         """How many threads a pass is worth, and the orders in which they go up and down."""
@@ -160,11 +157,13 @@ class Evaluator:
             each.put_values(plan, self.inputs, self._values, self._scales, self._losses)
         rows_of = plan.batch.at[:, columns.ROWS]
         self.work.count(rows_of, self._cost)
+        self.work.steps += _CALL * len(self.general)
         n_threads, (order, _) = self._team(rows_of)
         work = work_items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
             passes.forward, n_threads, len(work.ptr) - 1,
-            self.program.structure, plan.batch, work, self.weights, self.inputs, self._values, self._scales, self._losses,
+            self.program.structure, plan.batch, work, passes.UPWARD.table(self._upward, self.dtype),
+            self.weights, self.inputs, self._values, self._scales, self._losses,
         )  # fmt: skip
 
     def root(self, plan: Plan) -> tuple[Array, NDArray[np.bool_]]:
@@ -197,13 +196,15 @@ class Evaluator:
         self._adjoints = _grown(self._adjoints, size)
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
         self.work.count(rows_of, self._cost)
+        self.work.steps += _CALL * len(self.general)
         n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         work = work_items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)
         run_tickets(
             passes.backward, n_threads, len(work.ptr) - 1,
-            self.program.structure, plan.batch, work, owners, self.weights, self.inputs, self._values, self._scales,
-            self._adjoints, root_flow, shared, mode, gradient, statistics, rule,
+            self.program.structure, plan.batch, work, passes.DOWNWARD.table(self._downward, self.dtype), owners,
+            self.weights, self.inputs, self._values, self._scales, self._adjoints,
+            root_flow, shared, mode, gradient, statistics, rule,
         )  # fmt: skip
 
     # ---- whole data sets ------------------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ class Evaluator:
         values = np.empty((len(X), int(self._unit_ptr[-1])))
         for each in self.general:
             start = self._unit_ptr[each.step]
-            values[:, start : start + each.width] = each.logs_of_rows(self.inputs, X[:, each.variable])
+            values[:, start : start + each.width] = each.logs_of_rows(self.inputs, X[:, each.columns])
         flow, down = (np.empty(values.shape if wanted else (0, 0)) for wanted in (flows, adjoints))
         run(
             log_flows.evaluate_rows, self.n_threads,
@@ -307,7 +308,7 @@ class Evaluator:
             log_flows.add_statistics_of_row(structure, self.inputs, x, at, flow[0], weights[r], statistics)
             for each in self.general:
                 mine = weights[r] * flow[:, at[each.step] : at[each.step] + each.width]
-                each.add(self.inputs, x[each.variable : each.variable + 1], mine, statistics)
+                each.add(self.inputs, x[None][:, each.columns], mine, statistics)
         return log_prob
 
     def em_step(self, evidence: Evidence, rows: Ints, rule: Rule, row_weights: Array | None = None) -> tuple[float, Array]:
@@ -316,6 +317,7 @@ class Evaluator:
         Returns the mean log-likelihood before the step and the input statistics, from which inputs are updated.
         """
         plans = list(self.blocks(evidence, rows)) if len(rows) else []
+        rule = solvable(rule, self.dtype)
         if len(plans) == 1:
             plan = plans[0]
             self.up(plan)
@@ -331,12 +333,12 @@ class Evaluator:
                 statistics = np.zeros(self.program.n_inputs)
                 self.down(plan, root_flow, FUSED, gradient, statistics, rule)
                 if self.program.has_shared_weights:
-                    self._update_weights(gradient, rule, everything=False)
+                    update_weights(self.program, self.weights, gradient, rule, n_threads=self.n_threads, everything=False)
                 return log_likelihood, statistics
         apart = np.zeros(self.program.n_weights)
         log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
         self._add_as_gradients(apart, gradient)
-        self._update_weights(gradient, rule, everything=True)
+        update_weights(self.program, self.weights, gradient, rule, n_threads=self.n_threads)
         return float(np.average(log_prob, weights=None if row_weights is None else row_weights[rows])), statistics
 
     def _add_as_gradients(self, flows: Array, gradient: Any) -> None:
@@ -344,12 +346,6 @@ class Evaluator:
         largest, used = _LARGEST_GRADIENT[self.dtype], np.flatnonzero(flows)
         self.weights[used] = np.maximum(self.weights[used], flows[used] / largest)
         gradient[used] += np.minimum(flows[used] / self.weights[used], largest)
-
-    def _update_weights(self, gradient: Any, rule: Rule, *, everything: bool) -> None:
-        run(
-            update_weights, self.n_threads,
-            self.program.structure, self.program.owners, self.weights, gradient, rule, everything,
-        )  # fmt: skip
 
     def flows(self, evidence: Evidence, row_weights: Array | None = None) -> Flows:
         """The contract's flows over all rows."""
@@ -394,7 +390,10 @@ def _cost(structure: columns.Structure) -> Array:
     steps: Any = structure.steps
     n_children = steps[:, columns.CHILD_END] - steps[:, columns.CHILD]
     cost: Array = (steps[:, columns.STRIDE] * np.maximum(n_children, 1)).astype(np.float64)
-    dense = steps[:, columns.KIND] == columns.DENSE_SUM
+    kind = steps[:, columns.KIND]
+    cost[kind == columns.FORMULA_INPUT] *= _FORMULA
+    cost[kind == columns.GENERAL_INPUT] *= _GENERAL
+    dense = kind == columns.DENSE_SUM
     below = structure.child[steps[dense, columns.CHILD]]
     cost[dense] += steps[dense, columns.WIDTH] * steps[below, columns.STRIDE]
     return cost

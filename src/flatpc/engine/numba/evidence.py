@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.engine.numba._kernels import columns, sharing, work_items
 from flatpc.engine.numba._kernels.columns import Batch
 from flatpc.engine.numba._kernels.threads import run_tickets
 from flatpc.engine.numba.program import Program
-
-Array = NDArray[np.float64]
 
 _WORTH_A_THREAD = 1 << 16
 """Numbers of a plan, below which waking another thread takes longer than it saves."""
@@ -61,7 +60,7 @@ class Evidence:
         if not share:
             return
         codes, n_codes = _symbols(X)
-        if 8 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # twice its size, since it is turned once
+        if 4 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # for a moment it is there twice, since it is turned
             ids, count = self._number(codes, n_codes)
             self._ids = np.ascontiguousarray(ids.T)
             self._scratch = np.full((1, int(count.max(initial=0))), -1, np.int32)
@@ -98,7 +97,8 @@ class Evidence:
         n_scopes = len(self.program.scopes)
         ids = np.empty((n_scopes, codes.shape[1]), np.int32)
         count = np.empty(n_scopes, np.int64)
-        sharing.number_sub_rows(codes, n_codes, self._part_ptr, self._part, ids, count)
+        table = sharing.hash_table(codes.shape[1])
+        sharing.number_sub_rows(codes, n_codes, self._part_ptr, self._part, ids, count, *table)
         return ids, count
 
 
@@ -106,6 +106,11 @@ def _symbols(X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Each variable's values as whole numbers 0, 1, 2, ... in order of first occurrence `[D, N]`, and how many there are."""
     codes = np.empty(X.shape[::-1], np.int32)
     n_codes = np.empty(X.shape[1], np.int64)
+    table = sharing.hash_table(len(X))
+    some_unknown = bool(np.isnan(X.min(initial=0.0)))
     for v in range(X.shape[1]):
-        n_codes[v] = sharing.symbols(X[:, v].copy(), codes[v])
+        x = X[:, v] + 0.0  # one zero
+        if some_unknown:
+            x[np.isnan(x)] = np.nan  # one NaN
+        n_codes[v] = sharing.symbols(x.view(np.int64), codes[v], *table)
     return codes, n_codes

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.engine.numba._kernels import columns
-from flatpc.engine.numba._kernels.values import DROP, LN2
+from flatpc.engine.numba._kernels.underflow import DROP, LN2
 from flatpc.engine.numba.evidence import Plan
 from flatpc.families import asking, packing
-from flatpc.families.base import Array, Family
+from flatpc.families.base import Family
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -29,7 +30,7 @@ class GeneralInput:
     """One step, with its place in the flat arrays of parameters and statistics."""
 
     step: int
-    variable: int
+    columns: int | list[int]
     family: Family
     width: int
     stride: int
@@ -48,7 +49,7 @@ class GeneralInput:
         logs = asking.log_density(self.family, self._parameters(inputs), x)
         top = logs.max(axis=1)
         possible = top > -np.inf
-        exponent = np.where(possible & ~np.isnan(x), np.floor(np.where(possible, top, 0.0) / LN2) + 1, 0.0)
+        exponent = np.where(possible & ~asking.all_missing(x), np.floor(np.where(possible, top, 0.0) / LN2) + 1, 0.0)
         shifted = logs - LN2 * exponent[:, None]
         dropped = shifted < DROP[values.dtype.name] * LN2
         to = values[value : value + n * self.stride].reshape(n, self.stride)
@@ -73,11 +74,13 @@ class GeneralInput:
         v = values[value : value + n_values * self.stride].reshape(n_values, self.stride)[:, : self.width]
         g = adjoints[at : at + n * self.stride].reshape(n, self.stride)[:, : self.width]
         flow = count[:n, None] * g * v[plan.batch.share[0, self.scope, :n]]
-        x = plan.batch.X[plan.batch.rows[:n], self.variable]
+        x = self._of_rows(plan, plan.batch.rows[:n])
         self.add(inputs, x, np.where(count[:n, None] == 0, 0.0, flow), statistics)
 
     def logs_of_rows(self, inputs: Array, x: Array) -> Array:
         """`[N, width]`: log-densities, each distinct value asked once."""
+        if x.ndim > 1:  # whole rows are seldom the same
+            return asking.log_density(self.family, self._parameters(inputs), x)
         distinct, where = np.unique(x, return_inverse=True)
         return asking.log_density(self.family, self._parameters(inputs), distinct)[where]
 
@@ -91,8 +94,12 @@ class GeneralInput:
         return packing.unpack(self.family, self.block(inputs))
 
     def _distinct(self, plan: Plan, n: int) -> Array:
-        batch = plan.batch
-        return np.asarray(batch.X[batch.rows[batch.share[1, self.scope, :n]], self.variable])
+        return self._of_rows(plan, plan.batch.rows[plan.batch.share[1, self.scope, :n]])
+
+    def _of_rows(self, plan: Plan, rows: NDArray[Any]) -> Array:
+        """`[n]`, or `[n, d]` of an input over several variables."""
+        at: Any = (rows[:, None], self.columns) if isinstance(self.columns, list) else (rows, self.columns)
+        return np.asarray(plan.batch.X[at])
 
 
 def general_inputs(circuit: Circuit, program: Program) -> list[GeneralInput]:
@@ -103,5 +110,5 @@ def general_inputs(circuit: Circuit, program: Program) -> list[GeneralInput]:
         if isinstance(node, Input) and steps[s, columns.KIND] == columns.GENERAL_INPUT:
             start, (rows, stride) = program.input_blocks[circuit.owners[i]]
             scope = int(steps[s, columns.SCOPE])
-            out.append(GeneralInput(s, node.variable, node.family, node.width, stride, rows, start, scope))
+            out.append(GeneralInput(s, node.columns, node.family, node.width, stride, rows, start, scope))
     return out

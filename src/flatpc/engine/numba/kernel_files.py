@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from numba.core import compiler, serialize
+from numba.core import serialize
 
 from flatpc._writing import replace_file
+from flatpc.engine.numba import parts
 from flatpc.errors import WriteError
 
-_numba: Any = compiler.CompileResult, serialize
+_serialize: Any = serialize
 """Numba has no types."""
-_CompileResult, _serialize = _numba
 
 ENDING = ".kernel"
 _DIGEST = 32
@@ -56,7 +56,7 @@ class KernelFiles:
             if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
                 raise ValueError("the checksum doesn't fit")
             kept, payload = _serialize.loads(data[_DIGEST:])
-            return _CompileResult._rebuild(target_context, *payload) if kept == key else None
+            return parts.rebuild(target_context, payload) if kept == key else None
         except Exception as error:
             print(f"flatpc: {path} is damaged ({error}); its kernel is compiled again.", file=sys.stderr)
             with suppress(OSError):

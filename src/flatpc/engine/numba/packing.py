@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine.numba.program import Program
 from flatpc.engine.numba.views import input_views, weight_view, weight_views
@@ -20,7 +21,6 @@ from flatpc.families.base import Statistics
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 Flat = NDArray[Any]
 
 SMALLEST_FLOAT32 = 2.0**-120

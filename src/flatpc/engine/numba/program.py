@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Ints
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.engine.numba._kernels import columns
 from flatpc.engine.numba._kernels.columns import (
@@ -34,9 +34,9 @@ from flatpc.engine.numba._kernels.columns import (
     POISSON,
     SCALAR_SUM,
     TABLE_INPUT,
+    Owners,
     Structure,
 )
-from flatpc.engine.numba._kernels.passes import Owners
 from flatpc.engine.numba._kernels.simd import LANES
 from flatpc.errors import StructureError
 from flatpc.families import packing
@@ -45,7 +45,6 @@ from flatpc.families.base import Family
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Ints = NDArray[np.int64]
 Blocks = dict[int, tuple[int, tuple[int, ...]]]
 
 
@@ -98,7 +97,7 @@ class Program:
 def compile_circuit(circuit: Circuit) -> Program:
     """The circuit's program, kept with the circuit and with every circuit made from it by replacing parameters."""
     cached = circuit.__dict__.get("_program")
-    if cached is None:
+    if cached is None or not cached.structure.steps.flags.writeable:  # read-only where a pickle was mapped into memory
         circuit.check_structure()
         cached = _Compiler(circuit).program()
         circuit.__dict__["_program"] = cached
@@ -155,7 +154,7 @@ class _Compiler:
         c = self.circuit
         node, width = c.nodes[i], c.widths[i]
         if isinstance(node, Input):
-            return self._add(_kind_of_input(node.family), width, (), self._single(node.variable), i)
+            return self._add(_kind_of_input(node.family), width, (), self._over(node.variables), i)
         children = tuple(int(step_of[child]) for child in node.children)
         if isinstance(node, Product):
             if node.kind == "hadamard" or len(children) == 1:
@@ -185,8 +184,9 @@ class _Compiler:
         self.node.append(node)
         return len(self.kind) - 1
 
-    def _single(self, variable: int) -> int:
-        return self._scope(1 << variable, (-1 - variable,))
+    def _over(self, variables: tuple[int, ...]) -> int:
+        single = [self._scope(1 << v, (-1 - v,)) for v in variables]
+        return single[0] if len(single) == 1 else self._scope(sum(1 << v for v in variables), tuple(single))
 
     def _union(self, steps: tuple[int, ...]) -> int:
         bits = 0
@@ -269,7 +269,7 @@ class _Compiler:
                 steps[s, columns.WEIGHT] = weight_blocks[owners[i]][0]
                 continue
             steps[s, columns.TABLE] = input_blocks[owners[i]][0]
-            steps[s, columns.VARIABLE] = node.variable
+            steps[s, columns.VARIABLE] = node.variables[0]  # native inputs have one
             table = self.kind[s] == TABLE_INPUT
             steps[s, columns.CATEGORIES] = (node.family.n_categories or 0) if table else node.family.trials
             if self.kind[s] == FORMULA_INPUT:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Ints
 from flatpc.circuit.nodes import Mixture
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.engine.numba.program import Program
-
-Ints = NDArray[np.int64]
 
 
 def weight_view(circuit: Circuit, program: Program, flat: NDArray[Any], i: int) -> NDArray[Any]:

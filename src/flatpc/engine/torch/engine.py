@@ -5,15 +5,15 @@ Work is done in blocks of rows so that values and flows together take about half
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from flatpc._typing import Array
 from flatpc.engine.contract import Dtype, Flows, check_dtype
 from flatpc.engine.precision import wide_enough
 from flatpc.engine.torch import inputs as torch_inputs
@@ -25,7 +25,6 @@ from flatpc.families.base import Statistics
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 _BLOCK_BYTES = 1 << 29
 
 
@@ -38,12 +37,12 @@ class TorchEngine:
         self.device = find_device(device)
 
     def log_prob(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> Array:
-        run = _Run(circuit, dtype, self.device)
+        run = Run(circuit, dtype, self.device)
         return np.concatenate([_numpy(run.log_prob(rows)) for _, rows in run.blocks(X)])
 
     def flows(self, circuit: Circuit, X: Array, *, weights: Array | None = None, dtype: Dtype = "float64") -> Flows:
-        run = _Run(circuit, dtype, self.device)
-        totals = _Totals(run)
+        run = Run(circuit, dtype, self.device)
+        totals = Totals(run)
         count = torch.ones(len(X)) if weights is None else torch.tensor(weights)
         count = count.to(self.device, torch.float64)
         log_prob = [run.pass_flows(rows, count[at], totals)[0] for at, rows in run.blocks(X)]
@@ -51,17 +50,17 @@ class TorchEngine:
         return Flows(np.concatenate([_numpy(l) for l in log_prob]), sums, inputs)
 
     def unit_values(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        run = _Run(circuit, dtype, self.device)
+        run = Run(circuit, dtype, self.device)
         return run.by_node([run.unit_values(rows) for _, rows in run.blocks(X)])
 
     def unit_flows(self, circuit: Circuit, X: Array, *, dtype: Dtype = "float64") -> list[Array]:
-        run = _Run(circuit, dtype, self.device)
+        run = Run(circuit, dtype, self.device)
         ones = torch.ones(len(X), dtype=torch.float64, device=self.device)
         return run.by_node([run.pass_flows(rows, ones[at])[1] for at, rows in run.blocks(X)])
 
     @torch.no_grad()
     def log_densities(self, circuit: Circuit, X: Array) -> dict[int, Array]:
-        run = _Run(circuit, "float64", self.device)
+        run = Run(circuit, "float64", self.device)
         out: dict[int, Array] = {}
         for layer, parameters in zip(run.layers, run.stacked, strict=True):
             if isinstance(layer, InputLayer):
@@ -74,7 +73,7 @@ class TorchEngine:
         return out
 
 
-class _Run:
+class Run:
     """One circuit at one precision, with its parameters stacked once."""
 
     def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device) -> None:
@@ -85,11 +84,17 @@ class _Run:
         self.stacked = self.net.stack(self.net.parameters, self.dtype)
 
     @cached_property
-    def wider(self) -> _Run:
+    def wider(self) -> Run:
         """The same in float64, from parameters that were never rounded, for rows that float32 is too narrow for."""
-        return self if self.dtype == torch.float64 else _Run(self.circuit, "float64", self.net.device)
+        return self if self.dtype == torch.float64 else Run(self.circuit, "float64", self.net.device)
 
-    def blocks(self, X: Array) -> Iterator[tuple[slice, Tensor]]:
+    def replace(self, parameters: Mapping[int, Any]) -> None:
+        """Take up other parameters, of all owners: weights as tensors, inputs' as dicts of tensors."""
+        self.stacked = self.net.stack(parameters, self.dtype)
+        if self.wider is not self:
+            self.wider.stacked = self.net.stack(parameters, torch.float64)
+
+    def blocks(self, X: Array | Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Rows in blocks of bounded memory."""
         # A row takes each unit's value, its flow, and what sums keep or make on the way; and each node's scale and loss.
         nodes = sum(len(layer.nodes) for layer in self.layers)
@@ -97,7 +102,8 @@ class _Run:
         size = max(1, _BLOCK_BYTES // (4 * units * self.dtype.itemsize + 32 * nodes))
         for start in range(0, len(X), size):
             at = slice(start, min(start + size, len(X)))
-            yield at, torch.tensor(X[at], dtype=torch.float64, device=self.net.device)
+            rows = X[at] if isinstance(X, Tensor) else X[at].copy()  # torch warns of arrays that are read-only
+            yield at, torch.as_tensor(rows, dtype=torch.float64, device=self.net.device)
 
     def by_node(self, blocks: list[list[Tensor]]) -> list[Array]:
         """Groups' tensors `[n, B, K]`, block by block, as one array `[N, K]` for each node."""
@@ -145,7 +151,7 @@ class _Run:
                 l[:, rows] = v.log() + s
         return out
 
-    def pass_flows(self, X: Tensor, weights: Tensor, totals: _Totals | None = None) -> tuple[Tensor, list[Tensor]]:
+    def pass_flows(self, X: Tensor, weights: Tensor, totals: Totals | None = None) -> tuple[Tensor, list[Tensor]]:
         """Log-likelihoods, and the flow of every unit, group by group; adds to `totals`."""
         with torch.no_grad():
             state = self.net.shared(X, self.stacked, self.dtype)
@@ -169,7 +175,7 @@ class _Run:
                 flow[:, rows] = exact
         return log_prob, flows
 
-    def _pass_separately(self, X: Tensor, weights: Tensor, totals: _Totals | None) -> tuple[Tensor, list[Tensor]]:
+    def _pass_separately(self, X: Tensor, weights: Tensor, totals: Totals | None) -> tuple[Tensor, list[Tensor]]:
         """The same with a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v is the flow of v."""
 
         def follow(state: State) -> None:
@@ -190,10 +196,10 @@ class _Run:
         return log_prob.detach(), flows
 
 
-class _Totals:
+class Totals:
     """Flows of edges and statistics of inputs, summed over blocks of rows in float64."""
 
-    def __init__(self, run: _Run) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.edges: dict[int, Tensor] = {}
         self.statistics: dict[int, dict[str, Tensor]] = {}

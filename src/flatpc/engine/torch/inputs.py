@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatpc._typing import Array
 from flatpc.errors import FamilyError
 from flatpc.families import asking
-from flatpc.families.base import Array, Family
+from flatpc.families.base import Family
 
 Split = tuple[Tensor, Tensor]
 _LARGEST = 300.0
@@ -54,10 +55,37 @@ def density(family: Family, parameters: Mapping[str, Tensor], x: Tensor) -> Spli
             )
     else:
         log = _asked(family, parameters, lambda own, values: _log_density(family, own, values), x)
-        possible = log.detach().isfinite()
-        mantissa = torch.where(possible, (log - log.detach()).nan_to_num(0.0).exp(), 0.0)
-        scale = torch.where(possible, log.detach(), 0.0)
+        mantissa, scale = _split(log)
     return torch.where(seen, mantissa, 1.0), torch.where(seen, scale, 0.0)
+
+
+def density_of_rows(family: Family, parameters: Mapping[str, Tensor], x: Tensor) -> Split:
+    """`[n, B, K]`: densities of the known entries of `x [n, B, d]`, of a family over d variables; 1 where there are none."""
+    if not family.follows("torch_log_density", "log_density"):
+        log = _asked(family, parameters, lambda own, rows: asking.log_density(family, own, rows), x)
+        return _split(log)
+    mantissas, scales = [], []
+    for n, rows in enumerate(x):
+        own = {name: p[n : n + 1, None] for name, p in parameters.items()}
+        mantissa = x.new_ones(len(rows), next(iter(parameters.values())).shape[1])
+        scale = torch.zeros_like(mantissa)
+        known, which = (~rows.detach().isnan()).unique(dim=0, return_inverse=True)
+        for pattern, entries in enumerate(known):
+            if entries.any():
+                at = (which == pattern).nonzero()[:, 0]
+                found = family.torch_log_density(own, rows[at][None, :, None])[0]
+                m, s = _split(torch.where(_rows_outside(family, rows[at])[:, None], -torch.inf, found))
+                mantissa, scale = mantissa.index_put((at,), m), scale.index_put((at,), s)
+        mantissas.append(mantissa)
+        scales.append(scale)
+    return torch.stack(mantissas), torch.stack(scales)
+
+
+def _split(log: Tensor) -> Split:
+    """Densities from their logarithms."""
+    possible = log.detach().isfinite()
+    log = torch.where(possible, log, 0.0)
+    return torch.where(possible, (log - log.detach()).exp(), 0.0), log.detach()
 
 
 def _outside(family: Family, x: Tensor) -> Tensor:
@@ -65,6 +93,13 @@ def _outside(family: Family, x: Tensor) -> Tensor:
     if family.native_formula is not None:
         return torch.zeros_like(x, dtype=torch.bool)
     return torch.from_numpy(family.outside(x.detach().cpu().numpy())).to(x.device)
+
+
+def _rows_outside(family: Family, rows: Tensor) -> Tensor:
+    """`[B]`: rows with a value outside the support."""
+    if all(family.marginal_family(j).native_formula is not None for j in range(family.n_variables)):
+        return rows.detach().isinf().any(dim=1)  # without NumPy, which transformations by torch.func can't follow
+    return torch.from_numpy(asking.outside(family, rows.detach().cpu().numpy())).to(rows.device)
 
 
 def _some_value(x: Tensor, outside: Tensor) -> Tensor:
@@ -124,13 +159,13 @@ def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]
 
 
 def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow: Tensor) -> dict[str, Tensor]:
-    """Statistics as in `flatpc.families`, for `x [n, B]` and `flow [n, B, K]`; each result is `[n, ...]`."""
+    """Statistics as in `flatpc.families`, for `x [n, B]` (or `[n, B, d]`) and `flow [n, B, K]`; each result is `[n, ...]`."""
     if family.is_table:
         return {"counts": _counts(_table_index(family, x), flow, _n_values(family))}
-    outside = _outside(family, x)
-    seen = ~x.isnan() & ~outside
     flow = flow.double()
-    if family.follows("torch_statistics", "statistics"):
+    if family.n_variables == 1 and family.follows("torch_statistics", "statistics"):
+        outside = _outside(family, x)
+        seen = ~x.isnan() & ~outside
         known = torch.where(seen, x, _some_value(x, outside)[..., 0])
         return family.torch_statistics(parameters, known, torch.where(seen[..., None], flow, 0.0))
     arrays = {name: p.detach().cpu().numpy() for name, p in parameters.items()}

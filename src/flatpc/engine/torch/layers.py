@@ -121,15 +121,23 @@ class InputLayer:
         self.family: Family = first.family
         self.width = first.width
         self.owners = [circuit.owners[i] for i in group.nodes]
-        variables = [node.variable for node in (circuit.nodes[i] for i in group.nodes) if isinstance(node, Input)]
+        variables = [node.columns for node in (circuit.nodes[i] for i in group.nodes) if isinstance(node, Input)]
         self.variables = torch.tensor(variables, device=device)
 
     def stack(self, parameters: Parameters) -> dict[str, Tensor]:
         return {name: torch.stack([parameters[o][name].double() for o in self.owners]) for name in self.family.names}
 
     def rows(self, X: Tensor) -> Tensor:
-        """`[n, B]`: each node's column."""
-        return X.t().index_select(0, self.variables)
+        """`[n, B]`: each node's column; `[n, B, d]` of a family over several variables."""
+        if self.variables.ndim == 1:
+            return X.t().index_select(0, self.variables)
+        return X[:, self.variables].transpose(0, 1)
+
+    def density(self, x: Tensor, stacked: dict[str, Tensor]) -> torch_inputs.Split:
+        """Of the nodes' columns."""
+        if self.family.n_variables == 1:
+            return torch_inputs.density(self.family, stacked, x)
+        return torch_inputs.density_of_rows(self.family, stacked, x)
 
     def shared(self, state: State, X: Tensor, stacked: dict[str, Tensor]) -> None:
         x = self.rows(X)
@@ -137,8 +145,7 @@ class InputLayer:
             split = torch_inputs.table(self.family, stacked)
             v, s, e = torch_inputs.lookup(self.family, list(torch_inputs.one_scale(split, state.dtype)), x)
         else:
-            split = torch_inputs.density(self.family, stacked, x)
-            v, s, e = torch_inputs.one_scale(split, state.dtype)
+            v, s, e = torch_inputs.one_scale(self.density(x, stacked), state.dtype)
         state.append(v, s, e)
 
     def separate(self, state: State, X: Tensor, stacked: dict[str, Tensor]) -> None:
@@ -146,7 +153,7 @@ class InputLayer:
         if self.family.is_table:
             v, s = torch_inputs.lookup(self.family, list(torch_inputs.table(self.family, stacked)), x)
         else:
-            v, s = torch_inputs.density(self.family, stacked, x)
+            v, s = self.density(x, stacked)
         state.append(v, s)
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: dict[str, Tensor]) -> None:

@@ -82,7 +82,7 @@ def fold(circuit: Circuit) -> list[Group]:
             if kind == "hadamard":
                 found = tuple(sorted(found))
             node = circuit.nodes[i]
-            order = node.variable if isinstance(node, Input) else -len(found)
+            order = node.variables if isinstance(node, Input) else (-len(found),)
             members.append((order, found, item, i))
         members.sort()
         for position, (_, _, item, _) in enumerate(members):

@@ -20,8 +20,8 @@ with kernel_cache(SOURCES):
         sharing,
         simd,
         threads,
+        underflow,
         update,
-        values,
         work_items,
     )
 
@@ -38,7 +38,7 @@ __all__ = [
     "sharing",
     "simd",
     "threads",
+    "underflow",
     "update",
-    "values",
     "work_items",
 ]

@@ -11,8 +11,6 @@ because that is when its block of weights is in cache, and then updates the bloc
 batch row, for what is not linear in a row's flow.
 """
 
-import math
-
 import numpy as np
 
 from flatpc.engine.numba._kernels.columns import (
@@ -37,9 +35,10 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, loop
 from flatpc.engine.numba._kernels.dense import FAST, accumulate_outer, multiply
 from flatpc.engine.numba._kernels.fused import UNITS, fits, new_weights
+from flatpc.engine.numba._kernels.loops import pull_from
 from flatpc.engine.numba._kernels.rows import (
     add_quotient,
     add_row,
@@ -53,11 +52,14 @@ from flatpc.engine.numba._kernels.rows import (
     times_row,
 )
 from flatpc.engine.numba._kernels.simd import VECTOR_BYTES
+from flatpc.engine.numba._kernels.underflow import power_of_two
 from flatpc.engine.numba._kernels.update import QUADRATIC, update_unit
 from flatpc.engine.numba._kernels.work_items import UNITS_PER_ITEM, scale_of, view
 
 ADJOINTS, FLOWS, FUSED = range(3)
 """What happens to weights: nothing; their flows are added to an array; they are updated at once."""
+FROM_KRONECKER, FROM_SUM, DESCEND_SCALARS, COLLECT_SCALARS, ADD_GRADIENT = range(5)
+"""Numbers of loops that are called by address."""
 
 
 @inner
@@ -82,7 +84,7 @@ def value_row(P, B, s, a, shared):
 def factor_of(E, B, P, c, s, r):
     """2^(E_c - E_s): a child's scale in units of its parent's."""
     shift = scale_of(E, B, c, r) - scale_of(E, B, s, r)
-    return math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0)))
+    return power_of_two(shift, 1000.0)
 
 
 @inner
@@ -126,8 +128,8 @@ def _from_only_hadamard(P, B, V, A, s, p, lo, hi):
         divide_row(A, base + lo * stride, V, B.at[s, VALUE] + lo * stride, (hi - lo) * stride)
 
 
-@inner
-def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
+@loop
+def from_kronecker(P, B, W, V, E, A, shared, s, p, position, lo, hi):
     other = P.child[P.steps[p, CHILD] + 1 - position]
     k, ko = P.steps[s, WIDTH], P.steps[other, WIDTH]
     new = np.empty(k, A.dtype)
@@ -140,7 +142,7 @@ def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
             continue
         rp = value_row(P, B, p, i, shared)
         shift = scale_of(E, B, s, rs) + scale_of(E, B, other, ro) - scale_of(E, B, p, rp)
-        factor = A.dtype.type(math.ldexp(1.0, int(min(max(shift, -2000.0), 1000.0))))
+        factor = A.dtype.type(power_of_two(shift, 1000.0))
         source = B.at[p, ADJOINT] + i * P.steps[p, STRIDE]
         value = B.at[other, VALUE] + ro * P.steps[other, STRIDE]
         if position == 0:
@@ -156,9 +158,12 @@ def _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi):
                 A[to + j] += new[j] * factor * V[mine + j] if flow else new[j] * factor
 
 
-@inner(fastmath=FAST)
-def _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
+@loop(fastmath=FAST)
+def from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi):
     """From a JOIN, a MIXTURE or a SCALAR_SUM, which have the scope of their children: rows correspond one to one."""
+    if P.steps[p, KIND] == SCALAR_SUM and shared and _unscaled(E, B, s, lo, hi - lo) and _unscaled(E, B, p, lo, hi - lo):
+        _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
+        return
     a, ap, v = block_of(A, B, P, s), block_of(A, B, P, p), view(V, B, P, s)
     k = P.steps[s, WIDTH]
     kind = P.steps[p, KIND]
@@ -220,7 +225,7 @@ def times_value(P, B, V, A, shared, s, lo, hi):
 
 
 @inner
-def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
+def pull(P, B, W, V, E, A, loops, root_flow, shared, s, lo, hi):
     if s == len(P.steps) - 1:
         start = B.at[s, ADJOINT]
         for r in range(lo, hi):
@@ -244,12 +249,9 @@ def pull(P, B, W, V, E, A, root_flow, shared, s, lo, hi):
         p, position = P.parent[q, 0], P.parent[q, 1]
         if P.steps[p, KIND] == HADAMARD:
             _from_hadamard(P, B, V, A, shared, s, p, lo, hi)
-        elif P.steps[p, KIND] == KRONECKER:
-            _from_kronecker(P, B, V, E, A, shared, s, p, position, lo, hi)
-        elif P.steps[p, KIND] == SCALAR_SUM and shared and _unscaled(E, B, s, lo, hi - lo) and _unscaled(E, B, p, lo, hi - lo):
-            _from_scalar_sum_plain(P, W, B, V, A, s, p, position, lo, hi)
         else:
-            _from_sum(P, B, W, V, E, A, shared, s, p, position, lo, hi)
+            number = FROM_KRONECKER if P.steps[p, KIND] == KRONECKER else FROM_SUM
+            pull_from(loops[number], P, B, W, V, E, A, shared, s, p, position, lo, hi)
 
 
 @inner(fastmath=FAST)

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine.numba._kernels.adjoints import block_of, factor_of
 from flatpc.engine.numba._kernels.columns import (
@@ -26,17 +25,18 @@ from flatpc.engine.numba._kernels.columns import (
     VARIABLE,
     WEIGHT,
     WIDTH,
+    Rule,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel, loop
 from flatpc.engine.numba._kernels.dense import FAST, accumulate_outer
 from flatpc.engine.numba._kernels.rows import add_converted_row, largest_gradient
-from flatpc.engine.numba._kernels.update import Rule, update_unit
+from flatpc.engine.numba._kernels.update import update_unit
 from flatpc.engine.numba._kernels.work_items import view
 
 LN2 = math.log(2.0)
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def flow_of_root(B, V, E, L, distinct, row_weights, log_prob, flow):
     """Fill in log-likelihood and number (or weight) of each distinct row; impossible ones have no flow.
 
@@ -84,7 +84,7 @@ def add_statistics(P, B, T, A, ST, s):
                 ST[at + stride + j] += row[j] * x
 
 
-@inner(fastmath=FAST)
+@loop(fastmath=FAST)
 def add_gradient(P, B, V, E, A, FL, s):
     """Add Σ_rows g to FL for one step, g being the gradient of the log-likelihood in the step's weights."""
     g = block_of(A, B, P, s)
@@ -123,7 +123,7 @@ def _update(P, W, FL, rule, s):
     else:  # a mixture's weights are stored child by child
         stride = P.steps[s, STRIDE]
         gradient, weight = np.empty(n_children, W.dtype), np.empty(n_children, W.dtype)
-        unmasked = Rule(rule.kind, rule.mu, rule.pseudocount, rule.alpha, rule.allowed[:0])
+        unmasked = Rule(rule.kind, rule.mu, rule.pseudocount, rule.alpha, rule.allowed[:0], rule.solver)
         for j in range(P.steps[s, WIDTH]):
             for c in range(n_children):
                 weight[c] = W[P.steps[s, WEIGHT] + c * stride + j]
@@ -133,7 +133,7 @@ def _update(P, W, FL, rule, s):
                 W[P.steps[s, WEIGHT] + c * stride + j] = weight[c]
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def update_weights(P, owners, W, FL, rule, everything, t, n_threads, barrier):
     """New weights from the gradients in FL, which are overwritten: of every block, or only of those that a fused pass leaves."""
     for block in range(t, len(owners.weight_ptr) - 1, n_threads):

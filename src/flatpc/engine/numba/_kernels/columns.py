@@ -61,3 +61,25 @@ class Batch(NamedTuple):
     at: NDArray[np.int32]
     """`[steps, N_PLACES]`: where a step's values and per-row numbers start, its number of sub-rows; the same for
     adjoints; and whether its scales and losses are written: where not, they are 0 and -inf."""
+
+
+class Owners(NamedTuple):
+    """Which steps use a block of parameters, in order: one step unless parameters are tied."""
+
+    weight_ptr: NDArray[np.int64]
+    weight_step: NDArray[np.int64]
+    input_ptr: NDArray[np.int64]
+    input_step: NDArray[np.int64]
+
+
+class Rule(NamedTuple):
+    """How weights are updated (`update.py`); `mu` has one entry per step."""
+
+    kind: int
+    mu: NDArray[np.float64]
+    pseudocount: float
+    alpha: float
+    allowed: NDArray[np.uint8]
+    """Empty, or for every weight whether its edge exists."""
+    solver: int = 0
+    """The address of `update.solved`, which penalised updates need."""

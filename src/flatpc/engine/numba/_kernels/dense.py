@@ -23,7 +23,7 @@ _add43, _add42, _add41 = axpy_tile(4, 3, True), axpy_tile(4, 2, True), axpy_tile
 _add13, _add12, _add11 = axpy_tile(1, 3, True), axpy_tile(1, 2, True), axpy_tile(1, 1, True)
 
 
-@inner(fastmath=FAST, no_cpython_wrapper=False)
+@inner(fastmath=FAST)
 def multiply_transposed(p, w, out, lo, hi):
     """out[lo:hi, :n_out] = p[lo:hi] @ w.T"""
     n_out, n_in = w.shape
@@ -55,7 +55,7 @@ def multiply_transposed(p, w, out, lo, hi):
         n += 1
 
 
-@inner(fastmath=FAST, no_cpython_wrapper=False)
+@inner(fastmath=FAST)
 def multiply(g, w, out, lo, hi):
     """out[lo:hi] = g[lo:hi, :n_out] @ w"""
     n_out, n_in = w.shape
@@ -195,7 +195,7 @@ def _one_row(g, w, out, u, lanes):
             c += lanes
 
 
-@inner(fastmath=FAST, no_cpython_wrapper=False)
+@inner(fastmath=FAST)
 def accumulate_outer(g, p, f, n_lo, n_hi):
     """F += g[:, n_lo:n_hi].T @ p, a few rows at a time, so that they are in cache for every tile"""
     for lo in range(0, len(p), ROWS_AT_A_TIME):

@@ -95,7 +95,7 @@ def fits(n_in, itemsize):
     return n_in % (VECTOR_BYTES // itemsize) == 0
 
 
-@inner(fastmath=FAST, no_cpython_wrapper=False)
+@inner(fastmath=FAST)
 def new_weights(g, p, f, totals, W, w_at, n_lo, n_hi, four_mu, alpha):
     """W[w_at...], weights of units n_lo:n_hi, from adjoints g and the child's values p; n_hi - n_lo is a multiple of `UNITS`.
 

@@ -8,7 +8,6 @@ both have logarithms; zero is `-inf`.
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine.numba._kernels.columns import (
     CATEGORIES,
@@ -31,9 +30,9 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
+from flatpc.engine.numba._kernels.input_values import log_density
 from flatpc.engine.numba._kernels.rows import largest_gradient
-from flatpc.engine.numba._kernels.values import log_density
 
 TINY = 1e-280
 
@@ -56,6 +55,29 @@ def top_of(l, start, n):
     for j in range(n):
         top = max(top, l[start + j])
     return top
+
+
+@inner
+def below_top(l, start, n):
+    """The largest of some logarithms, and what they are the logarithms of, in units of the largest."""
+    top, p = top_of(l, start, n), np.empty(n)
+    for j in range(n):
+        p[j] = math.exp(l[start + j] - top) if top > -np.inf else 0.0
+    return top, p
+
+
+@inner
+def _log_of_sum(W, weight, step, l, start, top, p):
+    """Log Σ w_j exp(l_j), where top and p are from `below_top`; term by term if next to nothing is left of them."""
+    total = 0.0
+    for j in range(len(p)):
+        total += W[weight + j * step] * p[j]
+    if total > TINY:
+        return math.log(total) + top
+    out = -np.inf
+    for j in range(len(p)):
+        out = _log_add(out, log(W[weight + j * step]) + l[start + j])
+    return out
 
 
 @inner
@@ -101,22 +123,9 @@ def values_of_row(P, W, T, x, unit_ptr, l):
         elif kind == DENSE_SUM:
             c = P.child[first]
             below, n_in, stride = unit_ptr[c], P.steps[c, WIDTH], P.steps[c, STRIDE]
-            top = top_of(l, below, n_in)
-            p = np.empty(n_in)
-            for j in range(n_in):
-                p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
+            top, p = below_top(l, below, n_in)
             for n in range(k):
-                w = P.steps[s, WEIGHT] + n * stride
-                total = 0.0
-                for j in range(n_in):
-                    total += W[w + j] * p[j]
-                if total > TINY:
-                    l[at + n] = math.log(total) + top
-                else:
-                    out = -np.inf
-                    for j in range(n_in):
-                        out = _log_add(out, log(W[w + j]) + l[below + j])
-                    l[at + n] = out
+                l[at + n] = _log_of_sum(W, P.steps[s, WEIGHT] + n * stride, 1, l, below, top, p)
         else:
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
             for j in range(k):
@@ -173,22 +182,11 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
         elif kind == DENSE_SUM:
             c = P.child[first]
             stride = P.steps[c, STRIDE]
-            top = top_of(d, at, k)
+            top, g = below_top(d, at, k)
             if top == -np.inf:
                 continue
-            g = np.empty(k)
-            for n in range(k):
-                g[n] = math.exp(d[at + n] - top)
             for j in range(P.steps[c, WIDTH]):
-                total = 0.0
-                for n in range(k):
-                    total += g[n] * W[P.steps[s, WEIGHT] + n * stride + j]
-                if total > TINY:
-                    out = math.log(total) + top
-                else:
-                    out = -np.inf
-                    for n in range(k):
-                        out = _log_add(out, d[at + n] + log(W[P.steps[s, WEIGHT] + n * stride + j]))
+                out = _log_of_sum(W, P.steps[s, WEIGHT] + j, stride, d, at, top, g)
                 d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
         elif kind in (SCALAR_SUM, MIXTURE):
             step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
@@ -199,7 +197,7 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
                         d[c + j] = _log_add(d[c + j], d[at + j] + log(W[P.steps[s, WEIGHT] + (q - first) * step + j]))
 
 
-@njit(cache=True)
+@kernel
 def add_gradients_of_row(P, unit_ptr, l, d, weight, FL):
     """Add one row's gradients of the weights to FL, the row counting `weight` times."""
     for s in range(len(P.steps)):

@@ -7,7 +7,6 @@ nothing is left of a difference that should be 0.
 import math
 
 import numpy as np
-from numba import njit
 
 from flatpc.engine.numba._kernels.columns import (
     CHILD,
@@ -29,8 +28,8 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
-from flatpc.engine.numba._kernels.log_domain import TINY, adjoints_of_row, log, top_of, values_of_row
+from flatpc.engine.numba._kernels.compiling import inner, kernel
+from flatpc.engine.numba._kernels.log_domain import TINY, adjoints_of_row, below_top, log, top_of, values_of_row
 
 
 @inner
@@ -106,11 +105,7 @@ def _values_below(P, l, unit_ptr, s):
     if P.steps[s, KIND] != DENSE_SUM:
         return np.empty(0)
     c = P.child[P.steps[s, CHILD]]
-    below, p = unit_ptr[c], np.empty(P.steps[c, WIDTH])
-    top = top_of(l, below, len(p))
-    for j in range(len(p)):
-        p[j] = math.exp(l[below + j] - top) if top > -np.inf else 0.0
-    return p
+    return below_top(l, unit_ptr[c], P.steps[c, WIDTH])[1]
 
 
 @inner
@@ -123,7 +118,7 @@ def _most_edges(P):
     return most
 
 
-@njit(cache=True)
+@kernel
 def add_flows_of_row(P, W, unit_ptr, l, f, weight, FL):
     """Add one row's flows of the edges to FL, the row counting `weight` times."""
     share = np.empty(_most_edges(P))
@@ -140,7 +135,7 @@ def add_flows_of_row(P, W, unit_ptr, l, f, weight, FL):
                         FL[P.steps[s, WEIGHT] + to] += weight * f[at + n] * share[j]
 
 
-@njit(cache=True)
+@kernel
 def add_statistics_of_row(P, T, x, unit_ptr, f, weight, ST):
     """Add one row's statistics of the inputs to ST, the row counting `weight` times."""
     for s in range(len(P.steps)):
@@ -161,7 +156,7 @@ def add_statistics_of_row(P, T, x, unit_ptr, f, weight, ST):
                     ST[table + 2 * stride + j] += flow * deviation * deviation
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evaluate_rows(P, W, T, X, unit_ptr, values, flows, adjoints, t, n_threads, barrier):
     """Row by row: logarithms of values; flows and logarithms of adjoints, unless there is no room for them."""
     for r in range(t, len(X), n_threads):

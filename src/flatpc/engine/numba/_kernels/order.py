@@ -6,13 +6,11 @@ Where such a part would be a large share of all the work, near the root, every s
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from flatpc._typing import Ints
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, INLINED, PARENT, PARENT_END, Structure
-from flatpc.engine.numba._kernels.compiling import inner
-
-Ints = NDArray[np.int64]
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 
 OVERHEAD = 2e3
 """Of a step, in multiplications."""
@@ -34,7 +32,7 @@ def orders(
     return ordered(up, task), ordered(down, -task)
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def _rank(P, work, most):
     """The part of each step, whether it is alone in it, and per part the work on the longest ways to the root and to inputs."""
     n = len(P.steps)

@@ -25,7 +25,7 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, loop
 from flatpc.engine.numba._kernels.factor_rows import add_scattered, sub_rows
 from flatpc.engine.numba._kernels.rows import (
     add_row,
@@ -39,7 +39,7 @@ from flatpc.engine.numba._kernels.rows import (
 from flatpc.engine.numba._kernels.work_items import DESCEND, INPUT_BLOCK, WEIGHT_BLOCK
 
 
-@inner
+@loop
 def descend_scalars(P, B, W, V, A, index, item, i, last):
     """Fill the adjoints of items from i on while they are scalar and unscaled; returns the first that is not done."""
     steps, parent, at, share = P.steps, P.parent, B.at, B.share
@@ -96,7 +96,7 @@ def _plain(steps, child, at, users, kind):
     return plain
 
 
-@inner
+@loop
 def collect_scalars(P, B, owners, V, A, FL, ST, item, i, last):
     """Statistics of inputs and gradients of weights from i on while scalar and unscaled; returns the first that is not done."""
     steps, child, at, X, rows, share = P.steps, P.child, B.at, B.X, B.rows, B.share

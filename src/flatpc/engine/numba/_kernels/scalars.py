@@ -2,7 +2,7 @@
 
 A call between kernels costs more than a scalar step. The common case, in which no row has to be rescaled, is done here, and where
 nobody else will ask (`BARE`) it leaves scales and losses unwritten: `B.at[s, SCALED]` is 0 for steps all of whose scales are one.
-All other cases go through `values.py`.
+All other cases go through `scalar_values.py`.
 """
 
 import math
@@ -27,8 +27,9 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, loop
 from flatpc.engine.numba._kernels.factor_rows import multiply_gathered, sub_rows, times_gathered
+from flatpc.engine.numba._kernels.input_values import evaluate_table
 from flatpc.engine.numba._kernels.rows import (
     add_scaled_row,
     copy_row,
@@ -38,7 +39,8 @@ from flatpc.engine.numba._kernels.rows import (
     smallest,
     times_row,
 )
-from flatpc.engine.numba._kernels.values import evaluate_hadamard_scalar, evaluate_scalar_sum, evaluate_table, limits
+from flatpc.engine.numba._kernels.scalar_values import evaluate_hadamard_scalar, evaluate_scalar_sum
+from flatpc.engine.numba._kernels.underflow import limits
 
 _FEW = 4
 
@@ -81,7 +83,7 @@ def _table(steps, X, rows, share, T, V, s, base, n):
     return V.dtype.type(low)
 
 
-@inner
+@loop
 def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last):
     """Evaluate items from i on while they are scalar; returns the first that is not done.
 
@@ -137,9 +139,9 @@ def evaluate_scalars(P, B, W, T, V, E, L, index, item, i, last):
         else:
             at[s, SCALED] = 1
             if kind == SCALAR_SUM:
-                evaluate_scalar_sum(P, B, W, V, E, L, s, 0, n)
+                evaluate_scalar_sum(P, B, W, T, V, E, L, s, 0, n)
             elif kind == HADAMARD:
-                evaluate_hadamard_scalar(P, B, V, E, L, s, 0, n)
+                evaluate_hadamard_scalar(P, B, W, T, V, E, L, s, 0, n)
             else:
-                evaluate_table(P, B, T, V, E, L, s, 0, n)
+                evaluate_table(P, B, W, T, V, E, L, s, 0, n)
     return i

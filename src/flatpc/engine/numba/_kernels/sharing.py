@@ -1,9 +1,9 @@
 """Which rows agree inside a scope: ids of distinct sub-rows, once per data set and once per batch."""
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.threads import ring
 from flatpc.engine.numba._kernels.tickets import finish, hand_in, take
 
@@ -11,16 +11,20 @@ SCOPES_PER_TICKET = 16
 """Numbers in a cache line."""
 
 
-@inner
-def _renumber(left, right, n_right, out):
-    """out[r]: number, in order of first occurrence, of the pair (left[r], right[r]); returns how many pairs there are."""
-    n = len(left)
+def hash_table(n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Room for n different keys and their numbers."""
     size = 16
     while size < 2 * n:
         size *= 2
-    mask = size - 1
-    keys = np.empty(size, np.int64)
-    number = np.full(size, -1, np.int32)
+    return np.empty(size, np.int64), np.empty(size, np.int32)
+
+
+@inner
+def _renumber(left, right, n_right, out, keys, number):
+    """out[r]: number, in order of first occurrence, of the pair (left[r], right[r]); returns how many pairs there are."""
+    n, mask = len(left), len(keys) - 1
+    for slot in range(len(number)):
+        number[slot] = -1
     count = 0
     for r in range(n):
         key = np.int64(left[r]) * n_right + right[r]
@@ -35,8 +39,8 @@ def _renumber(left, right, n_right, out):
     return count
 
 
-@njit(cache=True, boundscheck=False)
-def number_sub_rows(codes, n_codes, part_ptr, part, ids, count):
+@kernel
+def number_sub_rows(codes, n_codes, part_ptr, part, ids, count, keys, number):
     """ids[s, r]: which of scope s's distinct sub-rows row r has; numbered in order of first occurrence."""
     n = codes.shape[1]
     for s in range(len(part_ptr) - 1):
@@ -59,10 +63,10 @@ def number_sub_rows(codes, n_codes, part_ptr, part, ids, count):
                     ids[s, r] = r
                 count[s] = n
             else:
-                count[s] = _renumber(ids[s], ids[other], count[other], ids[s])
+                count[s] = _renumber(ids[s], ids[other], count[other], ids[s], keys, number)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def plan_batch(ids, rows, number, where, representative, count, t, n_threads, progress, bell):
     """Number the sub-rows of one batch, in order of first occurrence.
 
@@ -126,7 +130,7 @@ def _number_batch(of_row, number, where, representative):
     return found
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def plan_whole(ids, where, representative, count):
     """The same for a batch that is the whole of `ids`, whose numbering already is in order of first occurrence."""
     for s in range(ids.shape[0]):
@@ -140,30 +144,22 @@ def plan_whole(ids, where, representative, count):
         count[s] = found
 
 
-@njit(cache=True, boundscheck=False)
-def symbols(x, out):
-    """Number the distinct values of x in order of first occurrence; all NaN are one value. Returns how many there are."""
-    n = len(x)
-    size = 16
-    while size < 2 * n:
-        size *= 2
-    mask = size - 1
-    values = np.empty(size, np.float64)
-    bits = values.view(np.int64)
-    number = np.full(size, -1, np.int32)
-    one = np.empty(1, np.float64)
-    one_bits = one.view(np.int64)
+@kernel
+def symbols(bits, out, keys, number):
+    """Number the distinct entries in order of first occurrence; returns how many there are."""
+    n, mask = len(bits), len(keys) - 1
+    for slot in range(len(number)):
+        number[slot] = -1
     count = 0
     for r in range(n):
-        one[0] = np.nan if x[r] != x[r] else x[r] + 0.0  # one NaN, one zero
-        key = one_bits[0]
+        key = bits[r]
         h = key * np.int64(-7046029254386353131)
         slot = ((h >> 20) ^ (h >> 40)) & mask
-        while number[slot] >= 0 and bits[slot] != key:
+        while number[slot] >= 0 and keys[slot] != key:
             slot = (slot + 1) & mask
         if number[slot] < 0:
             number[slot] = count
-            bits[slot] = key
+            keys[slot] = key
             count += 1
         out[r] = number[slot]
     return count

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 
 _LINE = 8
 """Entries of a cache line: each thread's counter has its own."""
@@ -257,7 +257,7 @@ def wait_for(counters, index, value):
                 raise RuntimeError("another thread has failed")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _listen(bell, heard):
     """Wait for the next ring, but not for ever."""
     for spins in range(1, _SPINS_BEFORE_SLEEP):

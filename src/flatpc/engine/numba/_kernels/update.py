@@ -13,30 +13,18 @@ The pseudocount is added to F first. Then θ_new = (1 - α) θ_old + α θ.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel, loop
+from flatpc.engine.numba._kernels.loops import solve
 from flatpc.engine.numba._kernels.rows import flows_of_edges, mix_rows, quadratic_of_edges
 
 PLAIN, QUADRATIC, CUBIC, QUADRATIC_EXACT, CUBIC_EXACT = range(5)
+_TINY32, _TINY64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).tiny)
 
 
-class Rule(NamedTuple):
-    """How weights are updated when the pass is FUSED; `mu` has one entry per step."""
-
-    kind: int
-    mu: NDArray[np.float64]
-    pseudocount: float
-    alpha: float
-    allowed: NDArray[np.uint8]
-    """Empty, or for every weight whether its edge exists."""
-
-
-@njit(cache=True)
+@kernel
 def cubic_root(f, mu, lam):
     """The one positive root of λθ³ - fθ² - 2μf² = 0.
 
@@ -62,7 +50,7 @@ def _solve(f, mu, lam, cubic):
     return (f + math.sqrt(f * f + 4.0 * lam * mu * f)) / (2.0 * lam)
 
 
-@njit(cache=True)
+@kernel
 def exact_multiplier(flow, mu, cubic):
     """The λ with Σ_c θ_c(λ) = 1; θ falls as λ grows, so bisection in log λ is safe and Newton steps make it quick."""
     total = 0.0
@@ -118,7 +106,7 @@ def exact_multiplier(flow, mu, cubic):
 @inner
 def least_flow(W):
     """The flow below which a unit keeps its weights W: 1 divided by less is infinite, and infinity times 0 no number."""
-    return np.finfo(W.dtype).tiny
+    return _TINY32 if W.itemsize == 4 else _TINY64
 
 
 @inner
@@ -137,8 +125,8 @@ def _with_pseudocount(F, f_at, allowed, w_at, k, pseudocount):
     return total
 
 
-@inner
-def _solved(F, f_at, k, kind, mu):
+@loop
+def solved(F, f_at, k, kind, mu):
     """Flow to the solution of the update's equation; returns their sum."""
     lam = 1.0
     if kind in (QUADRATIC_EXACT, CUBIC_EXACT):
@@ -162,6 +150,6 @@ def update_unit(rule, F, f_at, W, w_at, k, n, mu):
         if rule.pseudocount > 0:
             total = _with_pseudocount(F, f_at, rule.allowed, w_at, k, rule.pseudocount)
         if kind != PLAIN:
-            total = _solved(F, f_at, k, kind, mu)
+            total = solve(rule.solver, F, f_at, k, kind, mu)
     if total >= least_flow(W):
         mix_rows(W, w_at, F, f_at, W.dtype.type(1 - rule.alpha), W.dtype.type(rule.alpha / total), n)

@@ -7,7 +7,6 @@ in a fixed order of operations: results have the same bits however many threads 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from flatpc.engine.numba._kernels.columns import (
@@ -24,7 +23,7 @@ from flatpc.engine.numba._kernels.columns import (
     VALUE,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.order import OVERHEAD
 from flatpc.engine.numba._kernels.simd import LANES
 
@@ -55,7 +54,7 @@ def most_rows(steps: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.where(whole, LARGEST, ROWS_PER_ITEM).astype(np.int64)
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def upward(most_rows, task, part, rows_of, cost_of):
     """Every task cut into ranges of at most so many rows."""
     total = 0
@@ -71,7 +70,7 @@ def upward(most_rows, task, part, rows_of, cost_of):
     return _finished(ptr, item, of_step, n, tickets)
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def downward(steps, most_rows, task, part, rows_of, cost_of, n_input_blocks, n_weight_blocks):
     """Every task, each sum's weights after it, inputs and shared weights at the end.
 
@@ -108,7 +107,10 @@ def downward(steps, most_rows, task, part, rows_of, cost_of, n_input_blocks, n_w
 
 @inner
 def _nothing(n_steps, n_items):
-    return np.zeros(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), np.full((n_steps, 2), -1, np.int32)
+    ptr, item, of_step = np.empty(n_items + 1, np.int32), np.empty((n_items, 4), np.int32), np.empty((n_steps, 2), np.int32)
+    for s in range(n_steps):
+        of_step[s, 0], of_step[s, 1] = -1, -1
+    return ptr, item, of_step
 
 
 @inner
@@ -145,7 +147,7 @@ def _cut(ptr, item, n, what, step, part, size, most, cost, tickets):
     return n, (k, last, work)
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def places(steps, count, at):
     """Fill the places of values and per-row numbers; returns how many of each there are. Row 0 belongs to nobody: `scale_of`."""
     value, row = 0, 1
