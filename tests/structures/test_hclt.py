@@ -212,3 +212,18 @@ def test_a_tree_over_columns_of_every_kind():
     circuit = fp.structures.hclt(rows, n_latents=3, family=families)
     assert [type(family).__name__.lower() for family in circuit.families] == families
     assert np.isfinite(circuit.log_prob(rows)).all()
+
+
+def test_a_tree_of_bins():
+    """Neighbours along a chain of many values are found from few bins; the inputs keep all values."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 200, (600, 5)).astype(float)
+    for v in range(1, 5):
+        X[:, v] = np.where(rng.random(600) < 0.9, X[:, v - 1], X[:, v])
+    circuit = fp.structures.hclt(X, 3, family=fp.Categorical(200), bins=8)
+    assert {node.family for node in circuit.nodes if isinstance(node, fp.Input)} == {fp.Categorical(200)}
+    assert {0b00011, 0b11000} <= set(circuit.scopes)  # a chain, rooted in its middle
+    with pytest.raises(OptionError, match="bins"):
+        fp.structures.hclt(X, 3, family=fp.Categorical(200), bins=1)
+    with pytest.raises(OptionError, match="leave bins out"):
+        fp.structures.hclt(X, 3, family=fp.Categorical(200), bins=8, init="chow-liu")

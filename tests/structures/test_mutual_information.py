@@ -11,7 +11,7 @@ from flatpc.errors import DataError
 from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.poisson import Poisson
-from flatpc.structures.trees import joint_codes
+from flatpc.structures.trees import joint_codes, pair_kernel
 from flatpc.structures.trees import mutual_information as module
 from flatpc.structures.trees.mutual_information import PairCounts, binned
 
@@ -153,3 +153,39 @@ def test_binning_finds_the_information_of_a_gaussian_pair():
     y = 0.8 * x + 0.6 * rng.standard_normal(20000)
     information = PairCounts(*binned(np.stack([x, y], axis=1), [Gaussian(), Gaussian()])).mutual_information()[0, 1]
     assert 0.40 < information < 0.511
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0, 7.5])
+def test_native_code_equals_the_definition(smoothing, monkeypatch):
+    """Both ways to add up cells: few rows and many cells, many rows and few cells."""
+    rng = np.random.default_rng(0)
+    for n_rows, sizes in ((30, [9, 40, 3, 17]), (700, [9, 4, 3, 30])):
+        X = np.stack([np.minimum(rng.geometric(0.4, n_rows) - 1, n - 1) for n in sizes], axis=1).astype(float)
+        X[:, 1] = np.minimum(X[:, 0], sizes[1] - 1)
+        expected = PairCounts(X, sizes).mutual_information(smoothing)
+        monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
+        found = PairCounts(X, sizes).mutual_information(smoothing)
+        monkeypatch.undo()
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert found[0, 2] == pytest.approx(max(information_by_loops(X, sizes, 0, 2, smoothing), 0.0), abs=1e-12)
+
+
+def test_native_code_samples_rows_beyond_a_bound(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 20, (500, 4)).astype(float)
+    X[:, 1] = X[:, 0]
+    monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(pair_kernel, "MOST_COUNTS", 6 * 200)
+    found = PairCounts(X, [20] * 4).mutual_information()
+    kept = np.sort(np.random.default_rng(0).permutation(500)[:200])
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, PairCounts(X[kept], [20] * 4).mutual_information(), atol=1e-12)
+
+
+def test_categories_in_bins():
+    X = np.column_stack([np.arange(80) % 40, np.arange(80) % 3]).astype(float)
+    codes, sizes = binned(X, [Categorical(40), Categorical(3)], None, 4)
+    assert sizes == [4, 3]
+    assert np.bincount(codes[:, 0].astype(int)).tolist() == [20, 20, 20, 20]
+    assert (codes[:, 1] == X[:, 1]).all()
+    assert binned(X, [Categorical(40), Categorical(3)])[1] == [40, 3]

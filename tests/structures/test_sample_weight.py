@@ -76,8 +76,24 @@ def test_counts_and_information(monkeypatch, kept):
     np.testing.assert_allclose(2 * halves.joint(0, 2), PairCounts(CODES, sizes).joint(0, 2), rtol=1e-12)
 
 
+def test_mixtures_of_trees_count_rows():
+    """One tree has no clusters, and is the same; several are about as likely as those of repeated rows."""
+    rows, repeated = CODES[:, [0, 1, 3, 4]], np.repeat(CODES[:, [0, 1, 3, 4]], TIMES, axis=0)
+    one = [fp.structures.tree_mixture(X, 1, **w).log_prob(rows) for X, w in ((rows, {"sample_weight": TIMES}), (repeated, {}))]
+    np.testing.assert_allclose(one[0], one[1], rtol=1e-5)  # shares of rows are counted in float32
+    for build in (
+        lambda X, **w: fp.structures.tree_mixture(X, 3, smoothing=5.0, **w),
+        lambda X, **w: fp.structures.hclt(
+            X, 4, family="categorical", n_trees=3, trees="clusters", init="chow-liu", noise=0.0, **w
+        ),
+    ):
+        found = build(rows, sample_weight=TIMES).log_prob(repeated).mean()
+        assert found == pytest.approx(build(repeated).log_prob(repeated).mean(), abs=0.05)
+        assert found > build(rows).log_prob(repeated).mean() + 0.02
+    halves = fp.structures.tree_mixture(rows, 1, smoothing=0.5, sample_weight=np.full(90, 0.5)).log_prob(rows)
+    assert abs(halves - fp.structures.tree_mixture(rows, 1, smoothing=0.5).log_prob(rows)).max() > 1e-3
+
+
 def test_bad_input():
     with pytest.raises(OptionError, match="90 rows"):
         fp.structures.chow_liu(CODES, sample_weight=[1.0])
-    with pytest.raises(OptionError, match="clusters"):
-        fp.structures.hclt(CODES[:, :1], 3, family="categorical", n_trees=2, trees="clusters", sample_weight=TIMES)

@@ -10,7 +10,9 @@ from flatpc._options import count
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product
 from flatpc.families import asking
+from flatpc.structures.from_sources import column_statistics
 from flatpc.structures.options import FamilyLike, read_weighted_columns
+from flatpc.tables.sources import as_source
 
 
 def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1.0, sample_weight: Any = None) -> Circuit:
@@ -24,7 +26,7 @@ def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1
     Parameters
     ----------
     X
-        Rows. Missing values (NaN) are left out of their column's fit.
+        Rows, or a source of them. Missing values (NaN) are left out of their column's fit.
     family
         A family or its name, for all variables, or a list with one for each. `"categorical"` takes as many values as
         the column shows.
@@ -51,12 +53,17 @@ def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1
     nodes: list[Node] = []
     parameters = {}
     counts = np.ones((len(rows), 1)) if weights is None else weights[:, None]
+    source = as_source(X)
+    fitted = [kind.initialize(1, np.random.default_rng(0), "uniform") for kind in families]
+    # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
+    for _ in range(2):
+        if source is not None:
+            found = column_statistics(source, families, fitted)
+        else:
+            found = [asking.statistics(kind, fitted[v], rows[:, v], counts) for v, kind in enumerate(families)]
+        fitted = [kind.update(fitted[v], found[v], smoothing) for v, kind in enumerate(families)]
     for v, kind in enumerate(families):
-        fitted = kind.initialize(1, np.random.default_rng(0), "uniform")
-        # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
-        for _ in range(2):
-            fitted = kind.update(fitted, asking.statistics(kind, fitted, rows[:, v], counts), smoothing)
-        parameters[v] = fitted
+        parameters[v] = fitted[v]
         nodes.append(Input(v, kind))
     if len(nodes) > 1:
         nodes.append(Product(tuple(range(len(nodes)))))

@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Bools
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum, children_of
 from flatpc.circuit.rows import check_circuit
-
-Bools = NDArray[np.bool_]
 
 
 def compact(circuit: Circuit) -> Circuit:

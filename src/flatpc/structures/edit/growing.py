@@ -6,15 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import number, seed_number
+from flatpc._typing import Array, Ints
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Node, Product, Sum
 from flatpc.circuit.rows import check_circuit
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def grow(circuit: Circuit, *, noise: float = 0.1, seed: int = 0) -> Circuit:

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Sum
 from flatpc.circuit.rows import check_circuit
 
 if TYPE_CHECKING:
     from flatpc.circuit.nodes import Node
-
-Array = NDArray[np.float64]
 
 
 def prune(circuit: Circuit, X: Any, fraction: float, *, missing: str = "raise") -> Circuit:

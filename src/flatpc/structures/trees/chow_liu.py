@@ -14,7 +14,7 @@ from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.families.indicator import Indicator
 from flatpc.structures.options import FamilyLike, read_weighted_columns
-from flatpc.structures.trees.mutual_information import PairCounts
+from flatpc.structures.trees.mutual_information import count_pairs
 from flatpc.structures.trees.tree_models import TreeModel, check_prior, fit_tree
 
 
@@ -37,7 +37,8 @@ def chow_liu(
     Parameters
     ----------
     X
-        Rows of whole numbers from 0. With missing values (NaN), each pair of variables is counted over the rows that have both.
+        Rows of whole numbers from 0, or a source of them. With missing values (NaN), each pair of variables is counted over the
+        rows that have both.
     smoothing
         Number of additional rows, spread evenly over the joint values of each pair of variables.
     family
@@ -64,7 +65,8 @@ def chow_liu(
     smoothing = count("smoothing", smoothing)
     check_prior(prior)
     rows, families, weights = read_weighted_columns(X, family, sample_weight)
-    counts = PairCounts(rows, table_sizes(families, "a Chow-Liu tree"), weights)
+    table_sizes(families, "a Chow-Liu tree")
+    counts = count_pairs(X, rows, families, weights)
     return tree_circuit([fit_tree(counts, smoothing, prior)])
 
 

@@ -15,14 +15,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc._options import choice, number
-from flatpc.errors import OptionError
+from flatpc._options import choice, number, wrong
+from flatpc._typing import Array
 from flatpc.families.initialize import random_simplex
 from flatpc.structures.trees.tree_models import TreeModel
 
-Array = NDArray[np.float64]
 INITS = ("random", "chow-liu", "marginals")
 
 
@@ -41,10 +39,11 @@ class Start:
         """For each variable, the value that each state of its latent stands for."""
         largest = max(table.shape[1] for table in model.tables)
         if init == "chow-liu" and largest > width:
-            raise OptionError(
-                f"n_latents={width}, but a variable has {largest} values, and a start from the Chow-Liu tree takes a state for "
-                f"each; raise n_latents or choose init='marginals'.",
-                option="n_latents",
+            raise wrong(
+                "n_latents",
+                width,
+                f"a variable has {largest} values, and a start from the Chow-Liu tree takes a state for each. "
+                f"Give {largest} or more, or choose init='marginals'.",
             )
 
     def emissions(self, v: int, is_leaf: bool) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-Array = NDArray[np.float64]
+from flatpc._typing import Array
 
 # Entries of one-hot rows: 16 MiB.
 _ONE_HOT = 1 << 22
@@ -41,6 +41,11 @@ class JointCodes:
             self._columns[v] = np.where(absent, -1, X[:, v]) if self._missing[v] else X[:, v]
         # Whole numbers below 2²⁴ are exact in float32.
         self.dtype: Any = np.float32 if weights is None and len(X) < 1 << 24 else np.float64
+
+    @property
+    def complete(self) -> NDArray[Any] | None:
+        """The codes `[variables, rows]` of rows that count once each and lack nothing, or None."""
+        return None if self._missing.any() or self.weights is not None else self._columns
 
     def joint(self, u: int, v: int) -> Array:
         """Counts `[values of u, values of v]`."""

@@ -2,8 +2,8 @@
 
 Pairs of variables with few values are counted by matrix products: with one-hot rows `O [N, S]`, one column for each value of each
 variable, `Oᵀ O` counts how often any two values occur together. Other pairs are counted one by one, by their joint codes
-(`joint_codes.py`). A missing value is a row of zeros, or no code: each pair of variables is counted over the rows
-that have both. Numbers are sorted into bins first.
+(`joint_codes.py`), or by native code where that is worth compiling (`pair_kernel.py`). A missing value is a row of zeros, or no
+code: each pair of variables is counted over the rows that have both. Numbers are sorted into bins first.
 
 Memory beside the rows is bounded: 1 GiB for the information of all pairs, at `MAX_VARIABLES` variables, and less than half a GiB
 for what is counted at a time, however many values the variables have.
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
+from flatpc._row_weights import quantiles
+from flatpc._typing import Array
 from flatpc.errors import TooLargeError
 from flatpc.families.base import Family
+from flatpc.structures.from_sources import Coding, pair_table
 from flatpc.structures.trees.joint_codes import JointCodes
-
-Array = NDArray[np.float64]
+from flatpc.tables.sources import as_source
 
 MAX_VARIABLES = 1 << 14
 """With more, the information of all pairs outgrows 1 GiB."""
@@ -36,15 +38,21 @@ _BLOCK = 1 << 22
 _KEPT = 1 << 25
 # Values of a variable up to which matrix products count its pairs faster than joint codes do.
 _FEW_VALUES = 16
+# Values of a variable, on average, up to which matrix products count all pairs faster than native code.
+_FEW_ON_AVERAGE = 8
+# Values of all pairs beyond which native code, which takes a second to compile, is faster.
+_WORTH_COMPILING = 1 << 28
 # Variables up to which information is kept in float64; beyond, float32 halves the memory.
 _IN_DOUBLE = 1 << 13
 
 
-def binned(X: Array, families: Sequence[Family], weights: Array | None = None) -> tuple[Array, list[int]]:
+def binned(
+    X: Array, families: Sequence[Family], weights: Array | None = None, bins: int | None = None
+) -> tuple[Array, list[int]]:
     """Codes 0, 1, ... for every column, and how many there are: Bernoulli and Categorical values as they are, others in bins.
 
     Bins hold about equally many rows, and are so few that a pair of columns has about five rows in each of its cells: two at
-    the least, eight at the most.
+    the least, eight at the most. With `bins` there are so many, also of Categorical columns with more values.
 
     >>> from flatpc import Gaussian
     >>> codes, sizes = binned(np.arange(80.0)[:, None], [Gaussian()])
@@ -52,30 +60,42 @@ def binned(X: Array, families: Sequence[Family], weights: Array | None = None) -
     ([4], [20, 20, 20, 20])
     """
     codes, sizes = X, []
-    n_bins = min(max(int(np.sqrt((len(X) if weights is None else weights.sum()) / 5)), 2), 8)
-    for v, family in enumerate(families):
-        if family.is_free_table:
+    for v, (family, borders) in enumerate(zip(families, bin_borders(X, families, weights, bins), strict=True)):
+        if borders is None:
             sizes.append(family.n_categories or 0)
             continue
         seen = ~np.isnan(X[:, v])
         codes = X.copy() if codes is X else codes
-        # Borders that coincide are one: a value that many rows share makes a wide bin.
-        shares = np.arange(1, n_bins) / n_bins
-        if weights is None:
-            borders = np.unique(np.quantile(X[seen, v], shares, method="higher"))
-        else:
-            borders = np.unique(_weighted_quantiles(X[seen, v], weights[seen], shares))
         codes[seen, v] = np.searchsorted(borders, X[seen, v], side="right")
         sizes.append(len(borders) + 1)
     return codes, sizes
 
 
-def _weighted_quantiles(x: Array, weights: Array, shares: Array) -> Array:
-    """As `np.quantile(..., method="higher")` of rows that are repeated as often as their weight says."""
-    order = np.argsort(x, kind="stable")
-    up_to = np.cumsum(weights[order])
-    place = np.ceil((up_to[-1] - 1) * shares)
-    return np.asarray(x[order][np.minimum(np.searchsorted(up_to, place, side="right"), len(x) - 1)])
+def bin_borders(
+    X: Array, families: Sequence[Family], weights: Array | None = None, bins: int | None = None
+) -> list[Array | None]:
+    """The borders between the bins of each column; None for one that has codes of its own."""
+    out: list[Array | None] = []
+    n_bins = bins or min(max(int(np.sqrt((len(X) if weights is None else weights.sum()) / 5)), 2), 8)
+    for v, family in enumerate(families):
+        if family.is_free_table and (bins is None or (family.n_categories or 0) <= bins):
+            out.append(None)
+            continue
+        seen = ~np.isnan(X[:, v])
+        # Borders that coincide are one: a value that many rows share makes a wide bin.
+        shares = np.arange(1, n_bins) / n_bins
+        out.append(np.unique(quantiles(X[seen, v], shares, None if weights is None else weights[seen])))
+    return out
+
+
+def count_pairs(X: Any, rows: Array, families: Sequence[Family], weights: Array | None, bins: int | None = None) -> PairCounts:
+    """The counts of all pairs, numbers in bins; of a source, of which `rows` are a sample, over all its rows if they fit."""
+    codes, sizes = binned(rows, families, weights, bins)
+    source = as_source(X)
+    if source is None or sum(sizes) > MAX_TABLE:
+        return PairCounts(codes, sizes, weights)
+    coding = Coding(tuple(families), tuple(bin_borders(rows, families, bins=bins)))
+    return PairCounts.of_table(pair_table(source, coding, sizes), np.asarray(sizes, np.int64))
 
 
 class PairCounts:
@@ -90,8 +110,6 @@ class PairCounts:
 
     `smoothing` in the methods is a number of further rows, spread evenly over the joint values of each pair. It
     leaves the marginals of a pair consistent: summing out one variable is smoothing the other with the same number.
-
-    `table [S, S]` holds all counts where there are `MAX_TABLE` values or fewer, and is None otherwise.
     """
 
     def __init__(self, X: Array, sizes: Sequence[int], weights: Array | None = None) -> None:
@@ -104,14 +122,21 @@ class PairCounts:
             )
         self.start = np.concatenate([[0], np.cumsum(self.sizes)])
         self._codes = JointCodes(X, self.sizes, weights)
-        self.table: NDArray[Any] | None = self._full_table() if self.start[-1] <= MAX_TABLE else None
+        self._table: NDArray[Any] | None = None
 
     @classmethod
     def of_table(cls, table: NDArray[Any], sizes: NDArray[np.int64]) -> PairCounts:
         """Counts that are known already: `table[a, b]` for all values of all variables, one after the other."""
         new = object.__new__(cls)
-        new.sizes, new.start, new.table = sizes, np.concatenate([[0], np.cumsum(sizes)]), table
+        new.sizes, new.start, new._table = sizes, np.concatenate([[0], np.cumsum(sizes)]), table
         return new
+
+    @property
+    def table(self) -> NDArray[Any] | None:
+        """`[S, S]`, counted when it is first asked for; None if there are more than `MAX_TABLE` values."""
+        if self._table is None and self.start[-1] <= MAX_TABLE:
+            self._table = self._full_table()
+        return self._table
 
     @property
     def whole_table(self) -> NDArray[Any]:
@@ -143,15 +168,15 @@ class PairCounts:
 
     def joint(self, u: int, v: int, smoothing: float = 0.0) -> Array:
         """Counts `[values of u, values of v]` of the pair."""
-        if self.table is None:
+        if self._table is None:
             counts = self._codes.joint(u, v)
         else:
-            counts = self.table[self.start[u] : self.start[u + 1], self.start[v] : self.start[v + 1]].astype(np.float64)
+            counts = self._table[self.start[u] : self.start[u + 1], self.start[v] : self.start[v + 1]].astype(np.float64)
         return counts + smoothing / counts.size
 
     def marginal(self, v: int, smoothing: float = 0.0) -> Array:
         """Counts `[values of v]`."""
-        counts = self._codes.marginal(v) if self.table is None else self.joint(v, v).diagonal()
+        counts = self._codes.marginal(v) if self._table is None else self.joint(v, v).diagonal()
         return np.asarray(counts + smoothing / self.sizes[v])
 
     # ---- information ----------------------------------------------------------------------------------------------
@@ -162,6 +187,10 @@ class PairCounts:
         With joint counts c, their marginals and their total T: `(Σ c log c - Σ cᵤ log cᵤ - Σ cᵥ log cᵥ) / T + log T`.
         """
         n = len(self.sizes)
+        if self._table is None and (codes := self._codes.complete) is not None and self._many_values(codes.shape[1]):
+            from flatpc.structures.trees.pair_kernel import pair_information
+
+            return pair_information(codes, self.sizes, smoothing)
         out = np.zeros((n, n), np.float64 if n <= _IN_DOUBLE else np.float32)
         for rows, columns in self._blocks(self.sizes.max() if self.table is not None else _FEW_VALUES):
             shape = self.sizes[rows[0]], len(rows), self.sizes[columns[0]], len(columns)
@@ -183,6 +212,11 @@ class PairCounts:
                     out[u, v] = out[v, u] = self._codes.information(u, v, smoothing)
         np.fill_diagonal(out, 0.0)
         return np.maximum(out, 0.0, out=out)
+
+    def _many_values(self, n_rows: int) -> bool:
+        """Whether native code, once compiled, counts faster than matrix products do."""
+        n = len(self.sizes)
+        return bool(n <= _IN_DOUBLE and self.start[-1] > _FEW_ON_AVERAGE * n and n * n * n_rows > _WORTH_COMPILING)
 
     @property
     def _alike(self) -> bool:

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from flatpc._options import count, seed_number, whole_number
+from flatpc._row_weights import mean
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import MissingValueError
-from flatpc.structures.options import FamilyLike, read_columns
+from flatpc.structures.clusters import spread
+from flatpc.structures.options import FamilyLike, read_weighted_columns
 from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.trees.mutual_information import PairCounts, WeightedCounts
 from flatpc.structures.trees.tree_models import TreeModel, best_tree, tree_tables
-
-Array = NDArray[np.float64]
 
 
 def tree_mixture(
@@ -28,6 +28,7 @@ def tree_mixture(
     family: FamilyLike = "categorical",
     steps: int = 20,
     seed: int = 0,
+    sample_weight: Any = None,
 ) -> Circuit:
     """A mixture of Chow-Liu trees, each with edges and tables of its own, learnt by EM: p(x) = Σ_c w_c p_c(x).
 
@@ -57,6 +58,8 @@ def tree_mixture(
         Largest number of EM steps; it ends early when a step gains less than 10⁻⁴ of the likelihood.
     seed
         Random seed of the first clusters, which are those of k-means.
+    sample_weight
+        How often each row counts: one number of 0 or more per row. None counts each once.
 
     Returns
     -------
@@ -72,33 +75,36 @@ def tree_mixture(
     """
     smoothing = count("smoothing", smoothing)
     n_trees = whole_number("n_trees", n_trees, 1)
-    rows, families = read_columns(X, family)
+    rows, families, counted = read_weighted_columns(X, family, sample_weight)
     sizes = table_sizes(families, "a mixture of trees")
     weights, models = fit_tree_mixture(
-        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=seed_number(seed)
+        rows, sizes, n_trees, smoothing, steps=whole_number("steps", steps, 0), seed=seed_number(seed), row_weights=counted
     )
     return tree_circuit(models, weights)
 
 
 def fit_tree_mixture(
-    rows: Array, sizes: Sequence[int], n_trees: int, smoothing: float, *, steps: int = 20, seed: int = 0
-) -> tuple[Array, list[TreeModel]]:
+    rows: Array, sizes: Sequence[int], n_trees: int, smoothing: float, *, steps: int = 20, seed: int = 0,
+    row_weights: Array | None = None,
+) -> tuple[Array, list[TreeModel]]:  # fmt: skip
     """Weights and trees of the mixture."""
     if np.isnan(rows).any():
         raise MissingValueError("A mixture of trees is learnt from rows without missing values; fill them in or drop them.")
-    share = _clusters(rows, n_trees, np.random.default_rng(seed))
-    whole = PairCounts(rows, sizes).smoothed(1.0)
+    share = _clusters(rows, n_trees, np.random.default_rng(seed), row_weights)
+    whole = PairCounts(rows, sizes, row_weights).smoothed(1.0)
     counts = WeightedCounts(rows, sizes)
+    n_rows = float(len(rows) if row_weights is None else row_weights.sum())
     before = -np.inf
     for step in range(steps + 1):
-        weights = (share.sum(axis=0) + 1) / (len(rows) + n_trees)
-        models = [_fit_component(counts(share[:, c]), whole, smoothing) for c in range(n_trees)]
+        own = share if row_weights is None else share * row_weights[:, None]
+        weights = (own.sum(axis=0) + 1) / (n_rows + n_trees)
+        models = [_fit_component(counts(own[:, c]), whole, smoothing) for c in range(n_trees)]
         if step == steps or n_trees == 1:
             break
         joint = np.stack([model.log_prob(rows) for model in models], axis=1) + np.log(weights)
         log_prob = logsumexp(joint, axis=1)
         share = np.exp(joint - log_prob[:, None])
-        now = float(log_prob.mean())
+        now = mean(log_prob, row_weights)
         if now - before < 1e-4 * abs(now):
             break
         before = now
@@ -118,18 +124,22 @@ def _fit_component(counts: PairCounts, whole: PairCounts, smoothing: float) -> T
     return TreeModel(tree, tuple(tables))
 
 
-def _clusters(rows: Array, n_clusters: int, rng: np.random.Generator) -> Array:
+def _clusters(rows: Array, n_clusters: int, rng: np.random.Generator, row_weights: Array | None) -> Array:
     """`[N, clusters]`: k-means of the standardised rows, nine tenths of each row in its cluster and the rest spread evenly.
 
     A few rounds are enough: EM goes on from here.
     """
-    scale = rows.std(axis=0)
-    X = ((rows - rows.mean(axis=0)) / np.where(scale > 0, scale, 1)).astype(np.float32)
-    centres = X[rng.choice(len(X), n_clusters, replace=len(X) < n_clusters)]
+    middle, scale = spread(rows, row_weights)
+    X = ((rows - middle) / np.where(scale > 0, scale, 1)).astype(np.float32)
+    chance = None if row_weights is None else row_weights / row_weights.sum()
+    centres = X[rng.choice(len(X), n_clusters, replace=len(X) < n_clusters, p=chance)]
+    counted: Any = 1.0 if row_weights is None else (row_weights / row_weights.mean())[:, None].astype(np.float32)
     for _ in range(5):
         distance = (centres**2).sum(axis=1) - 2 * X @ centres.T
         label = distance.argmin(axis=1)
         member = np.zeros((len(X), n_clusters), np.float32)
         member[np.arange(len(X)), label] = 1
-        centres = (member.T @ X) / np.maximum(member.sum(axis=0), 1)[:, None]
+        own = np.asarray(member * counted)
+        total = own.sum(axis=0)[:, None]
+        centres = np.asarray(own.T @ X / np.where(total > 0, total, 1), np.float32)
     return np.asarray(0.9 * member + 0.1 / n_clusters, np.float64)

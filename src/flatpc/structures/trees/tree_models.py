@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice
+from flatpc._typing import Array
 from flatpc.errors import TooLargeError
 from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.spanning import RootedTree, centre, maximum_spanning_tree, root_at
 
-Array = NDArray[np.float64]
 PRIORS = ("even", "marginals")
 MAX_TABLES = 1 << 26
 """Probabilities in the tables of a tree, at the most: half a GiB of them."""
