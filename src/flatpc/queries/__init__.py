@@ -7,10 +7,14 @@
 | `sample(circuit, n, given=…, seed=…)` | rows drawn from p, or from p given what is known |
 | `mpe(circuit, X)` | NaN entries completed with most probable values |
 | `expectation(circuit, X)`, `variance(circuit, X)` | mean and variance of NaN entries given the rest |
+| `event_log_prob(circuit, X, events=…)` | log-probability that variables lie in ranges or among values, beside known values |
+| `sample_given_events(circuit, n, events=…)` | rows drawn given that |
+| `conditional(circuit, X, variable=…)` | one variable given the rest: density, cdf, quantiles, mean, mode |
 | `dropout_uncertainty(circuit, X)` | how much log p(x) varies when edges are dropped at random |
 | `flows(circuit, X)` | expected use of every edge and input |
 
-Each of them takes `missing=` (NaN refused or integrated out), `engine=`, `dtype=` and `device=`, which `log_prob` describes.
+Most of them take `missing=` (NaN refused or integrated out), `engine=`, `dtype=` and `device=`, which `log_prob` describes; where
+values are asked for, or events given, NaN is always integrated out.
 
 Rows may be a NumPy array, nested lists, a pandas or polars frame: the answer is then NumPy, in float64. For a torch tensor
 the answer is a float64 tensor on its device. Evidence of probability zero has log-likelihood `-inf`; a question about a
@@ -18,7 +22,9 @@ distribution *given* such evidence has no answer and raises `DataError` naming t
 """
 
 from flatpc.engine.contract import Flows
+from flatpc.queries.conditionals import conditional
 from flatpc.queries.dropout_uncertainty import DropoutUncertainty, dropout_uncertainty
+from flatpc.queries.events import event_log_prob, sample_given_events
 from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
 from flatpc.queries.moments import expectation, variance
 from flatpc.queries.mpe import Completion, mpe
@@ -29,13 +35,16 @@ __all__ = [
     "Completion",
     "DropoutUncertainty",
     "Flows",
+    "conditional",
     "conditional_log_prob",
     "dropout_uncertainty",
+    "event_log_prob",
     "expectation",
     "flows",
     "log_prob",
     "mpe",
     "register",
     "sample",
+    "sample_given_events",
     "variance",
 ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import choice
+from flatpc._options import choice, wrong
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.engine.contract import ENGINES, Dtype, Engine, check_dtype, get_engine
 from flatpc.errors import DataError
 from flatpc.tables.reading import is_torch
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 BLOCK_BYTES = 1 << 28
@@ -28,6 +28,26 @@ def answering(X: Any, engine: str, dtype: str, device: Any) -> tuple[Engine, Dty
     if device is None and engine != "numba" and is_torch(X) and (engine == "torch" or X.device.type != "mps"):
         device = X.device
     return get_engine(engine, device), precision
+
+
+class Uncertainty(Protocol):
+    """What error bars come from: `flatpc.curvature.laplace` makes one."""
+
+    circuit: Circuit
+
+    def log_prob(self, X: Any, *, missing: str) -> Any: ...
+
+    def conditional_log_prob(self, X: Any, given: Any, *, missing: str) -> Any: ...
+
+    def expectation(self, X: Any, *, missing: str) -> Any: ...
+
+
+def around(circuit: Circuit, uncertainty: Any) -> Uncertainty:
+    """What was given as `uncertainty`, if it belongs to this circuit."""
+    if getattr(uncertainty, "circuit", None) is not circuit:
+        raise wrong("uncertainty", uncertainty, "give what fp.curvature.laplace returns for this very circuit.")
+    found: Uncertainty = uncertainty
+    return found
 
 
 def give_back(answer: Array, X: Any) -> Any:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import flag, number
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum, children_of
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import StructureError, TiedParametersError
@@ -31,7 +31,6 @@ from flatpc.queries.answers import answering
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 _NUMBERS = 1 << 24
 """Second moments that are held at once."""
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.queries.answers import Array, Indices
+from flatpc.queries.answers import Indices
 
 Choose = Callable[[int, Indices, Indices], Indices]
 Visit = Callable[[int, Indices, Indices], None]

@@ -8,19 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import wrong
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine.contract import Flows, check_dtype
 from flatpc.engine.precision import wide_enough
 from flatpc.errors import ShapeError
-from flatpc.queries.answers import Array, answering, give_back, refuse_impossible
+from flatpc.queries.answers import answering, around, give_back, refuse_impossible
+from flatpc.queries.streaming import Asked, flows_of, log_prob_of
 from flatpc.tables.reading import is_torch
+from flatpc.tables.sources import as_source
 
 Mask = NDArray[np.bool_]
 
 
 def log_prob(
-    circuit: Circuit, X: Any, *, missing: str = "raise", engine: str = "auto", dtype: str = "float64", device: Any = None
+    circuit: Circuit,
+    X: Any,
+    *,
+    missing: str = "raise",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+    uncertainty: Any = None,
 ) -> Any:
     """Log-likelihood of every row.
 
@@ -36,7 +46,8 @@ def log_prob(
     circuit
         The circuit.
     X
-        A table `[N, D]` with a column for each variable: a NumPy array, nested lists, a pandas or polars frame, a torch tensor.
+        A table `[N, D]` with a column for each variable: a NumPy array, nested lists, a pandas or polars frame, a torch tensor;
+        or a source such as `fp.tables.scan("rows/*.parquet")` makes, of which a block is held at a time.
     missing
         `"raise"` refuses NaN; `"marginalize"` integrates NaN entries out.
     engine
@@ -47,6 +58,9 @@ def log_prob(
     device
         Where the torch engine computes: `"cpu"`, `"cuda"`, `"cuda:1"` or a `torch.device`. None is the device of X if X is a
         tensor, and else the CPU.
+    uncertainty
+        A posterior around the circuit, `fp.curvature.laplace(circuit, rows)`: the answer is an `fp.curvature.Estimate` then,
+        value and standard error, computed in float64 on the CPU.
 
     Returns
     -------
@@ -64,6 +78,12 @@ def log_prob(
     DeviceError
         The device isn't there, or the engine is numba and the device not the CPU.
     """
+    if uncertainty is not None:
+        return around(circuit, uncertainty).log_prob(X, missing=missing)
+    source = as_source(X)
+    if source is not None:
+        check_circuit(circuit)
+        return log_prob_of(Asked(circuit, missing, engine, dtype, device), source)
     rows = read_rows(circuit, X, missing)
     return _log_prob(circuit, X, rows, None, engine, dtype, device)
 
@@ -77,6 +97,7 @@ def conditional_log_prob(
     engine: str = "auto",
     dtype: str = "float64",
     device: Any = None,
+    uncertainty: Any = None,
 ) -> Any:
     """Log-likelihood of some variables given the others: log p(x_rest | x_given) = log p(x) - log p(x_given).
 
@@ -95,7 +116,7 @@ def conditional_log_prob(
         What is known: a boolean mask, `[D]` for all rows alike or `[N, D]`, or a list of variables.
     missing
         `"raise"` refuses NaN; with `"marginalize"`, NaN entries belong to neither side, and are integrated out of both.
-    engine, dtype, device
+    engine, dtype, device, uncertainty
         As for `log_prob`.
 
     Returns
@@ -110,6 +131,8 @@ def conditional_log_prob(
     OptionError
         `given` names no variables of the circuit, or another option is none of those above.
     """
+    if uncertainty is not None:
+        return around(circuit, uncertainty).conditional_log_prob(X, given, missing=missing)
     rows = read_rows(circuit, X, missing)
     known = read_given(given, rows.shape)
     evidence = _log_prob(circuit, X, rows, ~known, engine, dtype, device)
@@ -147,6 +170,10 @@ def flows(
     DataError, OptionError
         As for `log_prob`.
     """
+    source = as_source(X)
+    if source is not None:
+        check_circuit(circuit)
+        return flows_of(Asked(circuit, missing, engine, dtype, device), source)
     rows = read_rows(circuit, X, missing)
     run, precision = answering(X, engine, dtype, device)
     return run.flows(circuit, rows, dtype=precision)

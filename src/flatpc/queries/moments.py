@@ -1,6 +1,7 @@
 """Mean and variance of missing entries given the known ones.
 
-Given the evidence, variable v comes from unit u of its inputs with probability `F_u`, the unit's flow. Hence
+Given the evidence, variable v comes from unit u of its inputs with probability `F_u`, the unit's flow. Hence, with mean and
+variance given the known entries of the input's variables where it has several,
 
     E[x_v]   = Σ_u F_u · mean_u
     Var[x_v] = Σ_u F_u · (variance_u + (mean_u - E[x_v])²)        (law of total variance)
@@ -12,15 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import Dtype, Engine
-from flatpc.queries.answers import Array, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.queries.answers import answering, around, bytes_of_units, give_back, refuse_impossible, row_blocks
 
 
 def expectation(
-    circuit: Circuit, X: Any, *, missing: str = "marginalize", engine: str = "auto", dtype: str = "float64", device: Any = None
+    circuit: Circuit,
+    X: Any,
+    *,
+    missing: str = "marginalize",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+    uncertainty: Any = None,
 ) -> Any:
     """Missing entries filled with their means given the row's known entries.
 
@@ -37,7 +46,7 @@ def expectation(
         As for `log_prob`; NaN is what is asked for.
     missing
         `"marginalize"`, or `"raise"` to refuse NaN.
-    engine, dtype, device
+    engine, dtype, device, uncertainty
         As for `log_prob`.
 
     Returns
@@ -54,6 +63,8 @@ def expectation(
     FamilyError
         A family has no mean.
     """
+    if uncertainty is not None:
+        return around(circuit, uncertainty).expectation(X, missing=missing)
     rows = read_rows(circuit, X, missing)
     mean, _ = _moments(circuit, rows, *answering(X, engine, dtype, device))
     return give_back(np.where(np.isnan(rows), mean, rows), X)
@@ -96,16 +107,31 @@ def _moments(circuit: Circuit, rows: Array, engine: Engine, dtype: Dtype) -> tup
     mean, spread = np.zeros_like(rows), np.zeros_like(rows)
     incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
     inputs = [(i, node) for i, node in enumerate(circuit.nodes) if isinstance(node, Input)]
-    # Values and flows of all units are alive at once inside the engine.
-    for block in row_blocks(len(incomplete), 2 * bytes_of_units(circuit)):
+    # Values and flows of all units are alive at once inside the engine; then moments of units over several variables.
+    several = 16 * sum(node.width * len(node.variables) for _, node in inputs if node.family.n_variables > 1)
+    for block in row_blocks(len(incomplete), 2 * bytes_of_units(circuit) + several):
         which = incomplete[block]
         refuse_impossible(engine.log_prob(circuit, rows[which], dtype=dtype), which)
         flow = engine.unit_flows(circuit, rows[which], dtype=dtype)
+        given = {i: _given(node, circuit.parameters[i], rows[which]) for i, node in inputs}
         for i, node in inputs:
-            parameters: Any = circuit.parameters[i]
-            mean[which, node.variable] += flow[i] @ node.family.mean(parameters)
+            mean[node.place(which)] += _average(flow[i], given[i][0])
         for i, node in inputs:
-            parameters = circuit.parameters[i]
-            deviation = node.family.mean(parameters) - mean[which, node.variable, None]
-            spread[which, node.variable] += (flow[i] * (node.family.variance(parameters) + deviation**2)).sum(axis=1)
+            means, variances = given[i]
+            deviation = means - mean[node.place(which)][:, None]
+            spread[node.place(which)] += _average(flow[i], variances + deviation**2)
     return mean, spread
+
+
+def _given(node: Input, parameters: Any, rows: Array) -> tuple[Array, Array]:
+    """Means and variances of its units: `[K]`, or, as entries of a row may tell of others, `[N, K, d]` over d variables."""
+    if node.family.n_variables == 1:
+        return node.family.mean(parameters), node.family.variance(parameters)
+    return node.family.moments_given(parameters, rows[:, node.columns])
+
+
+def _average(flow: Array, units: Array) -> Array:
+    """Over units, by their flow: `[N]`, or `[N, d]`."""
+    if units.ndim == 3:
+        return np.asarray(np.einsum("nk,nkd->nd", flow, units))
+    return flow @ units if units.ndim == 1 else (flow * units).sum(axis=1)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Mixture, Product
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import Engine
 from flatpc.families import asking
-from flatpc.queries.answers import Array, Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.queries.answers import Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 
 
@@ -100,9 +101,9 @@ def _complete(circuit: Circuit, rows: Array, row_numbers: Indices, engine: Engin
     def visit(i: int, trees: Indices, units: Indices) -> None:
         node = circuit.nodes[i]
         assert isinstance(node, Input)
-        unknown = np.isnan(out[trees, node.variable])
         parameters: Any = circuit.parameters[i]
-        out[trees[unknown], node.variable] = node.family.mode(parameters)[units[unknown]]
+        at = node.place(trees)
+        out[at] = asking.at_mode(node.family, parameters, units, out[at])
 
     descend(circuit, len(rows), choose, visit)
     return out
@@ -114,8 +115,7 @@ def _max_product(circuit: Circuit, rows: Array, log_densities: dict[int, Array])
     for i, node in enumerate(circuit.nodes):
         parameters: Any = circuit.parameters.get(i)
         if isinstance(node, Input):
-            at_mode = asking.log_density(node.family, parameters, node.family.mode(parameters)).diagonal()
-            value = np.where(np.isnan(rows[:, node.variable])[:, None], at_mode, log_densities[i])
+            value = asking.log_density_at_mode(node.family, parameters, rows[:, node.columns], log_densities[i])
         elif isinstance(node, Product):
             value = best[node.children[0]]
             for c in node.children[1:]:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from flatpc._options import choice, seed_number, whole_number
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
 from flatpc.circuit.rows import check_circuit, read_rows
-from flatpc.queries.answers import Array, Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
+from flatpc.families import asking
+from flatpc.queries.answers import Indices, answering, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.induced_trees import chunks, descend, edge_scores
 from flatpc.tables.reading import MISSING, is_torch
 
@@ -124,10 +126,9 @@ def _draw(circuit: Circuit, out: Array, values: list[Array] | None, evidence: In
     def visit(i: int, trees: Indices, units: Indices) -> None:
         node = circuit.nodes[i]
         assert isinstance(node, Input)
-        unknown = np.isnan(out[trees, node.variable])
-        if unknown.any():
-            parameters: Any = circuit.parameters[i]
-            out[trees[unknown], node.variable] = node.family.sample(parameters, units[unknown], rng)
+        parameters: Any = circuit.parameters[i]
+        at = node.place(trees)
+        out[at] = asking.drawn(node.family, parameters, units, out[at], rng)
 
     descend(circuit, len(out), choose, visit)
 

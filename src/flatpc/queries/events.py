@@ -1,0 +1,205 @@
+"""Evidence that is no value: a variable lies between two bounds, or is one of several values.
+
+Every input over such a variable becomes one of a variable that is 1 where the event has happened: its units' probabilities are
+those of the event, by the family's cdf. All else of the circuit stays as it is, so that answers are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flatpc._options import choice, instance, seed_number, whole_number
+from flatpc._typing import Array
+from flatpc.circuit.circuit import Circuit
+from flatpc.circuit.nodes import Input
+from flatpc.circuit.rows import check_circuit, read_rows
+from flatpc.errors import OptionError
+from flatpc.families.base import Family
+from flatpc.queries.answers import answering, bytes_of_units, refuse_impossible, row_blocks
+from flatpc.queries.sampling import _BYTES_PER_VISIT, _draw
+from flatpc.queries.seen import Seen, SeenTogether
+from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
+
+Event = tuple[float, float] | list[float] | float
+"""Bounds, both of which belong to it; a list of values; or one value."""
+
+
+def within(circuit: Circuit, events: Mapping[int, Event]) -> Circuit:
+    """The circuit in which each of these variables is 1 where its event has happened, and 0 where not."""
+    nodes = list(circuit.nodes)
+    for i, node in enumerate(nodes):
+        if not isinstance(node, Input):
+            continue
+        if any(v in events for v in variables_of(node)):
+            family = _seen_together(node, events) if node.family.n_variables > 1 else _seen(node.family, events[node.variable])
+            nodes[i] = replace(node, family=family)
+    parameters: dict[int, Any] = dict(circuit.parameters)
+    return Circuit(nodes, parameters)
+
+
+def variables_of(node: Any) -> tuple[int, ...]:
+    """The variables of an input."""
+    return tuple(node.variables) if hasattr(node, "variables") else (node.variable,)
+
+
+def _seen(family: Family, event: Event) -> Seen:
+    if isinstance(event, tuple):
+        return Seen(family, low=float(event[0]), high=float(event[1]))
+    return Seen(family, values=tuple(float(value) for value in (event if isinstance(event, list) else [event])))
+
+
+def _seen_together(node: Input, events: Mapping[int, Event]) -> SeenTogether:
+    parts = [_seen(node.family, events[v]) if v in events else Seen(node.family) for v in variables_of(node)]
+    values = tuple((position, part.values) for position, part in enumerate(parts) if part.values)
+    return SeenTogether(node.family, tuple(part.low for part in parts), tuple(part.high for part in parts), values)
+
+
+def event_log_prob(
+    circuit: Circuit,
+    X: Any = None,
+    *,
+    events: Mapping[int, Any],
+    missing: str = "marginalize",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+) -> Array:
+    """The logarithm of the probability of events, and of known values beside them.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> pair = [fp.Input(0, fp.Gaussian()), fp.Input(1, fp.Bernoulli()), fp.Product((0, 1))]
+    >>> c = fp.Circuit(pair, {0: {"mean": [0.0], "variance": [1.0]}, 1: {"p": [0.25]}})
+    >>> round(float(np.exp(fp.queries.event_log_prob(c, events={0: (-np.inf, 0.0), 1: 1})[0])), 6)
+    0.125
+
+    Parameters
+    ----------
+    circuit
+        The circuit.
+    X
+        A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None: none.
+    events
+        Variable -> `(low, high)`, bounds that belong to the range and may be infinite; a list of values; or a value.
+    missing
+        `"marginalize"`, or `"raise"` to refuse NaN outside the columns of events.
+    engine, dtype, device
+        As for `log_prob`.
+
+    Returns
+    -------
+    array
+        `[N]`, or `[1]` without X: log p(events, x), a density in what X knows of continuous variables. Probabilities are
+        differences of cdfs, exact to about 1e-16; smaller ones may be 0. Ranges of two, three or more variables of one
+        multivariate Gaussian are by numerical integration, to about 1e-6, 1e-4 and 1e-3.
+
+    Raises
+    ------
+    OptionError
+        A variable is none of the circuit's, or bounds are in the wrong order.
+    FamilyError
+        A family has no cdf; or, over several variables, knows no probability of a range.
+    DataError
+        As for `log_prob`.
+    """
+    rows = _evidence(circuit, events, X, missing)
+    run, precision = answering(X, engine, dtype, device)
+    return run.log_prob(within(circuit, events), rows, dtype=precision)
+
+
+def sample_given_events(
+    circuit: Circuit,
+    n: int = 1,
+    *,
+    events: Mapping[int, Any],
+    given: Any = None,
+    seed: int = 0,
+    missing: str = "marginalize",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+) -> Array:
+    """Rows drawn given that events have happened, and given known values.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> c = fp.Circuit([fp.Input(0, fp.Gaussian())], {0: {"mean": [0.0], "variance": [1.0]}})
+    >>> bool((fp.queries.sample_given_events(c, 100, events={0: (0.0, np.inf)}) >= 0).all())
+    True
+
+    Parameters
+    ----------
+    circuit
+        The circuit.
+    n
+        How many rows, or how many completions of every given row.
+    events
+        As for `event_log_prob`.
+    given
+        A table `[M, D]` in which NaN is unknown; the columns of events are not looked at.
+    seed
+        Random seed.
+    missing
+        `"marginalize"`, or `"raise"` to refuse NaN outside the columns of events.
+    engine, dtype, device
+        As for `log_prob`.
+
+    Returns
+    -------
+    array
+        `[n, D]`; for a table `given`, `[n, M, D]`.
+
+    Raises
+    ------
+    OptionError, FamilyError
+        As for `event_log_prob`.
+    DataError
+        As for `log_prob`; and if the evidence has probability zero.
+    """
+    n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
+    rows = _evidence(circuit, events, given, missing)
+    seen = within(circuit, events)
+    run, precision = answering(given, engine, dtype, device)
+    unknown = rows.copy()
+    unknown[:, list(events)] = np.nan
+    out = np.repeat(unknown[None], n, axis=0)
+    for block in row_blocks(len(rows), bytes_of_units(circuit)):
+        which = np.arange(len(rows))[block]
+        values = run.unit_values(seen, rows[which], dtype=precision)
+        refuse_impossible(values[circuit.root][:, 0], which)
+        trees = np.tile(np.arange(len(which)), n)
+        drawn = out[:, which].reshape(-1, circuit.n_variables)
+        for part in row_blocks(len(trees), _BYTES_PER_VISIT * len(circuit.nodes)):
+            _draw(seen, drawn[part], values, trees[part], rng)
+        out[:, which] = drawn.reshape(n, len(which), -1)
+    return out[:, 0] if given is None else out
+
+
+def read_without(circuit: Circuit, X: Any, variables: Iterable[Any], missing: str) -> Array:
+    """The rows of a table as a new array, NaN in the columns of some variables, whatever numbers they hold."""
+    rows, labels = read_matrix(X)
+    table = rows.copy()
+    asked = [v for v in variables if 0 <= v < table.shape[1]]
+    if choice("missing", missing, MISSING) == "raise":
+        others = [v for v in range(table.shape[1]) if v not in asked]
+        refuse_missing(np.isnan(table[:, others]), [labels[v] for v in others])
+    table[:, asked] = np.nan
+    return read_rows(circuit, table, "marginalize").copy()
+
+
+def _evidence(circuit: Circuit, events: Mapping[int, Any], X: Any, missing: str) -> Array:
+    """Rows of `within`: 1 where there are events, known values, and NaN."""
+    n_variables = check_circuit(circuit).n_variables
+    instance("events", events, Mapping, "a dict such as {0: 1} or {0: (low, high)}")
+    rows = np.full((1, n_variables), np.nan) if X is None else read_without(circuit, X, events, missing)
+    for variable, event in events.items():
+        if not 0 <= whole_number("events", variable, 0) < n_variables:
+            raise OptionError(f"There is no variable {variable}; the circuit has {n_variables}.", option="events")
+        if isinstance(event, tuple) and (len(event) != 2 or not event[0] <= event[1]):
+            raise OptionError(f"The range of variable {variable} is {event}; give (low, high), low first.", option="events")
+        rows[:, variable] = 1.0
+    return rows
