@@ -189,8 +189,67 @@ def test_mistakes_are_named():
     with pytest.raises(OptionError, match="no draws"):
         fp.curvature.laplace(circuit, X, structure="operator").draw(2)
     with pytest.raises(OptionError, match="nothing to be unsure of"):
-        fp.curvature.laplace(fp.Circuit([fp.Input(0, fp.Gaussian())]), [[0.0]])
+        fp.curvature.laplace(fp.Circuit([fp.Input(0, fp.Gaussian())]), [[0.0]], include_inputs=False)
     chain = fp.structures.hmm(3, 2, family="bernoulli", homogeneous=True)
     with pytest.raises(TiedParametersError):
         fp.curvature.laplace(chain, [[0.0, 1.0, 0.0]], structure="block")
     assert np.isfinite(fp.curvature.laplace(chain, [[0.0, 1.0, 0.0]]).log_prob([[0.0, 1.0, 0.0]]).error).all()
+
+
+def test_circuits_answer_with_uncertainty():
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    asked = X[:6].copy()
+    np.testing.assert_array_equal(circuit.log_prob(asked, uncertainty=post).error, post.log_prob(asked).error)
+    np.testing.assert_array_equal(
+        circuit.conditional_log_prob(asked, [0], uncertainty=post).error, post.conditional_log_prob(asked, [0]).error
+    )
+    # Marginal, and given the rest, in three ways: as a mean, as a probability, and as a difference of log-likelihoods.
+    asked[:, 2] = np.nan
+    mean = circuit.expectation(asked, uncertainty=post)
+    proba = post.conditional_proba(asked, 2)
+    np.testing.assert_allclose(mean.value[:, 2], proba.value[:, 1], rtol=1e-10)
+    np.testing.assert_allclose(mean.error[:, 2], proba.error[:, 1], rtol=1e-8)
+    one = asked.copy()
+    one[:, 2] = 1.0
+    conditional = post.log_prob(one) - post.log_prob(asked, missing="marginalize")
+    np.testing.assert_allclose(np.exp(conditional.value) * conditional.error, proba.error[:, 1], rtol=1e-8)
+    with pytest.raises(OptionError, match="uncertainty"):
+        circuit.log_prob(X, uncertainty=fp.curvature.laplace(refit(circuit, X[:200]), X[:200]))
+
+
+def test_means_of_answers_and_influence_on_any_answer():
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    asked = X[:30]
+    mean = post.log_prob(asked).mean()
+    drawn = post.ask(lambda each: each.log_prob(asked).mean(), n=1000, seed=3)
+    np.testing.assert_allclose(mean.error, drawn.error, rtol=0.12)
+    np.testing.assert_allclose(
+        fp.curvature.influence(circuit, X, on=asked), fp.curvature.influence(circuit, X, on=post.log_prob(asked)), rtol=1e-10
+    )
+    # On a conditional probability: against a fit with a row twice.
+    proba = post.conditional_log_prob(X[:1], [0, 1])
+    said = fp.curvature.influence(circuit, X, on=proba)
+    for i in (int(said.argmax()), int(said.argmin())):
+        twice = refit(circuit, np.concatenate([X, X[i : i + 1]]))
+        done = twice.conditional_log_prob(X[:1], [0, 1]) - proba.value
+        np.testing.assert_allclose(done[0], said[i], rtol=0.2)
+    with pytest.raises(OptionError, match="vary together"):
+        fp.curvature.Estimate(np.zeros(1), np.zeros(1)).mean()
+
+
+def test_intervals_are_drawn_where_they_are():
+    answers = fp.curvature.Estimate(np.array([-1.0, -3.0, -2.0]), np.array([0.1, 0.3, 0.2]))
+    axes = answers.plot(level=0.95, labels=["a", "b", "c"], sort=True, title="three").axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a", "c", "b"]
+    assert axes.get_title() == "three"
+    dots, bars = axes.containers[0].lines[0], axes.containers[0].lines[2][0]
+    np.testing.assert_array_equal(dots.get_xdata(), [-1.0, -2.0, -3.0])
+    low, high = answers.interval(0.95)
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    np.testing.assert_allclose(ends, np.stack([low, high], axis=1)[[0, 2, 1]])
+    with pytest.raises(OptionError, match="labels"):
+        answers.plot(labels=["a"])
+    with pytest.raises(OptionError, match="level"):
+        answers.plot(level=1.0)

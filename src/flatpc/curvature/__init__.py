@@ -15,18 +15,24 @@ Everything is about the Hessian of the *negative* log-likelihood, of the rows' s
 | `landscape(circuit, X)` | the loss along one or two directions |
 | `laplace(circuit, X)` | the posterior around a fit: error bars on answers |
 | `influence(circuit, X)`, `leave_one_out(circuit, X)` | which rows a fit is based on, and how well it does without each |
+| `weighted_trace(circuit, X)`, `takeuchi(circuit, X)` | by how much a fit flatters itself |
+| `evidence(circuit, X)` | the probability of the rows, weights integrated out |
+| `edge_losses(circuit, X)`, `prune(circuit, X, fraction)` | what each edge of a sum is worth, and the circuit without the least |
 
 All that take a circuit have `space=`, `"weights"` (default), `"logits"` or `"simplex"`, and `include_inputs=`; a landscape is
 drawn in `"logits"` (default) or `"weights"`, and says why not on the `"simplex"`.
 """
 
+from flatpc.curvature.estimates import Estimate
 from flatpc.curvature.hessians import hessian, likelihood_hessian
 from flatpc.curvature.influences import influence, leave_one_out
 from flatpc.curvature.landscapes import Landscape, landscape
 from flatpc.curvature.operators import HessianOperator, operator
+from flatpc.curvature.optimism import evidence, takeuchi, weighted_trace
 from flatpc.curvature.penalties import Penalty, penalty
-from flatpc.curvature.posterior import Estimate, Posterior, laplace
+from flatpc.curvature.posterior import Posterior, laplace
 from flatpc.curvature.prepared import PreparedPenalty
+from flatpc.curvature.pruning import edge_losses, prune
 from flatpc.curvature.spectra import (
     Eigenvalues,
     SpectralDensity,
@@ -51,7 +57,9 @@ __all__ = [
     "TraceEstimate",
     "breakdown",
     "diagonal",
+    "edge_losses",
     "eigenvalues",
+    "evidence",
     "hessian",
     "hutch_pp",
     "hutchinson",
@@ -62,6 +70,9 @@ __all__ = [
     "likelihood_hessian",
     "operator",
     "penalty",
+    "prune",
     "spectral_density",
+    "takeuchi",
     "trace",
+    "weighted_trace",
 ]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node
 from flatpc.curvature.layout import Layout, table_of
@@ -21,7 +21,6 @@ from flatpc.families.categorical import Categorical
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Array = NDArray[np.float64]
 _ROWS_AT_A_TIME = 256
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import wrong
+from flatpc._typing import Array
 from flatpc.curvature.layout import Layout, check_space, parameters_of
 from flatpc.curvature.spectra import eigenvalues
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 DIRECTIONS = ("random", "eigenvectors")
 LANDSCAPE_SPACES = ("logits", "weights")
 

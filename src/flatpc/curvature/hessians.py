@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice, flag
+from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
@@ -38,8 +39,6 @@ from flatpc.tables.reading import from_torch, is_torch
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 METHODS = ("auto", "tree", "columns")
 _LEAST_LOG_PROB = -300.0
 """Where p times derivatives of log p is still within float64's range."""

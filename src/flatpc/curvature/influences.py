@@ -10,18 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._options import flag
+from flatpc._typing import Array
 from flatpc.circuit.rows import read_rows
-from flatpc.curvature.posterior import laplace
-from flatpc.curvature.row_flows import blocks
+from flatpc.curvature.estimates import Estimate
+from flatpc.curvature.layout import Layout
+from flatpc.curvature.one_step import costs_of_leaving_out
+from flatpc.curvature.posterior import Posterior, laplace, posterior_of, prior_of_weights
 from flatpc.queries.likelihood import log_prob
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.curvature.posterior import Posterior
 
-Array = NDArray[np.float64]
 MOST_LEVERAGE = 0.95
 """Of a row's own influence: beyond, a quadratic says little about what leaving it out would do."""
 
@@ -31,7 +32,9 @@ def influence(
     X: Any,
     *,
     on: Any = None,
+    uncertainty: Posterior | None = None,
     prior: float = 0.5,
+    pseudocount: float | None = None,
     structure: str = "auto",
     include_inputs: bool = True,
     missing: str = "raise",
@@ -55,8 +58,11 @@ def influence(
     X
         The rows that it was fitted to.
     on
-        Rows whose mean log-likelihood is asked for; None: each training row's own.
-    prior, structure, include_inputs, missing
+        Rows whose mean log-likelihood is asked for, or answers of a posterior (an `Estimate`), whose mean is; None: each training
+        row's own log-likelihood.
+    uncertainty
+        The posterior around the circuit, if it is there already; then the options that follow are not looked at.
+    prior, pseudocount, structure, include_inputs, missing
         As for `fp.curvature.laplace`.
 
     Returns
@@ -71,17 +77,28 @@ def influence(
     DataError
         For rows that are not the circuit's.
     """
-    around = laplace(circuit, X, prior=prior, structure=structure, include_inputs=include_inputs, missing=missing)
-    if on is None:
-        return _on_themselves(around, read_rows(circuit, X, missing))
-    asked = around.gradients(on, missing=missing).mean(axis=0)
-    pull = around.solve(asked)[0]
+    options: Any = {"prior": prior, "pseudocount": pseudocount, "structure": structure, "include_inputs": include_inputs}
+    if isinstance(on, Estimate) and on.answer is not None and uncertainty is None:
+        uncertainty = on.answer.posterior
+    post = posterior_of(circuit, uncertainty) or laplace(circuit, X, missing=missing, **options)
     rows = read_rows(circuit, X, missing)
-    return np.concatenate([around.gradients(part, missing="marginalize") @ pull for part in blocks(around.layout, rows)])
+    if on is None:
+        return _on_themselves(post, rows)
+    answers = on if isinstance(on, Estimate) else post.log_prob(on, missing=missing)
+    pull = post.solve(answers.gradient)[0]
+    return np.concatenate([post.gradients(part, missing="marginalize") @ pull for part in post.log_posterior.blocks(rows)])
 
 
 def leave_one_out(
-    circuit: Circuit, X: Any, *, prior: float = 0.5, structure: str = "auto", include_inputs: bool = True, missing: str = "raise"
+    circuit: Circuit,
+    X: Any,
+    *,
+    uncertainty: Posterior | None = None,
+    prior: float = 0.5,
+    pseudocount: float | None = None,
+    structure: str = "auto",
+    include_inputs: bool = True,
+    missing: str = "raise",
 ) -> Array:
     """Log-likelihood of every training row by a circuit fitted without it, approximately: an honest score without other rows.
 
@@ -98,7 +115,15 @@ def leave_one_out(
         Fitted to X, best to an optimum.
     X
         The rows that it was fitted to.
-    prior, structure, include_inputs, missing
+    uncertainty
+        The posterior around the circuit, if it is there already; then the options that follow are not looked at.
+    prior, pseudocount
+        As for `fp.curvature.laplace`.
+    structure
+        As for `fp.curvature.laplace`, or `"complete"`: by one step of EM without the row (`one_step.py`), in closed form for any
+        number of weights. It is exact for models that are counted, and too hopeful for others, by the information that is
+        missing. Inputs other than Bernoulli and Categorical ones stay as they are.
+    include_inputs, missing
         As for `fp.curvature.laplace`.
 
     Returns
@@ -112,13 +137,20 @@ def leave_one_out(
         For a wrong option.
     DataError
         For rows that are not the circuit's.
+    TiedParametersError
+        For `"complete"`, `"block"` and `"diagonal"` if parameters are tied.
     """
-    around = laplace(circuit, X, prior=prior, structure=structure, include_inputs=include_inputs, missing=missing)
+    if uncertainty is None and structure == "complete":
+        layout, rows = Layout(circuit, flag("include_inputs", include_inputs)), read_rows(circuit, X, missing)
+        alpha = prior_of_weights(layout, prior, pseudocount)
+        return np.asarray(log_prob(circuit, rows, missing="marginalize") - costs_of_leaving_out(layout, rows, alpha))
+    options: Any = {"prior": prior, "pseudocount": pseudocount, "structure": structure, "include_inputs": include_inputs}
+    post = posterior_of(circuit, uncertainty) or laplace(circuit, X, missing=missing, **options)
     rows = read_rows(circuit, X, missing)
-    h = np.minimum(_on_themselves(around, rows), MOST_LEVERAGE)
+    h = np.minimum(_on_themselves(post, rows), MOST_LEVERAGE)
     return np.asarray(log_prob(circuit, rows, missing="marginalize") - h / (1 - h))
 
 
-def _on_themselves(around: Posterior, rows: Array) -> Array:
-    parts = [around.gradients(part, missing="marginalize") for part in blocks(around.layout, rows)]
-    return np.concatenate([around.errors(part) ** 2 for part in parts])
+def _on_themselves(post: Posterior, rows: Array) -> Array:
+    parts = [post.gradients(part, missing="marginalize") for part in post.log_posterior.blocks(rows)]
+    return np.concatenate([post.errors(part) ** 2 for part in parts])

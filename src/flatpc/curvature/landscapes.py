@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._extras import need
 from flatpc._options import flag, number, seed_number, whole_number, wrong
+from flatpc._typing import Array
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.directions import LANDSCAPE_SPACES, Coordinates, find_directions
 from flatpc.curvature.layout import Layout, check_space
-from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 _ODD = "an odd number, so that the circuit itself is on the grid"
@@ -169,9 +166,11 @@ def landscape(
         For rows that are not the circuit's.
     """
     if isinstance(space, str) and space == "simplex":
-        raise OptionError(
-            "space='simplex' has no landscape of its own: in 'weights', directions keep every unit's weights normalised already. "
-            "Choose 'weights' or 'logits'."
+        raise wrong(
+            "space",
+            space,
+            "it has no landscape of its own: in 'weights', directions keep every unit's weights normalised already. "
+            "Choose 'weights' or 'logits'.",
         )
     check_space(space, LANDSCAPE_SPACES)
     dimensions = whole_number("dimensions", dimensions, 1, 2)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import choice
+from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.wide import Wide
 from flatpc.engine.numba.views import input_view, weight_view
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.engine.numba.program import Program
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 SPACES = ("weights", "logits", "simplex")
 REDUCTIONS = ("sum", "mean")
 
@@ -110,6 +109,8 @@ class Layout:
     def row_sums(self, vector: Array | Wide) -> Array | Wide:
         """`[..., P]`: for each entry the sum over its unit's entries."""
         starts = self._row_starts
+        if len(starts) == 0:
+            return vector
         sums = vector.sum_of_segments(starts) if isinstance(vector, Wide) else np.add.reduceat(vector, starts, axis=-1)
         return sums[..., self.row]
 

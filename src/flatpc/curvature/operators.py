@@ -11,24 +11,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from flatpc._extras import need
 from flatpc._options import choice, flag
-from flatpc.circuit.rows import read_rows
+from flatpc._typing import Array
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
+from flatpc.curvature.over_sources import OfSource
 from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES
 from flatpc.errors import OptionError
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature.passes import HardRows
 
-Array = NDArray[np.float64]
 Count = Callable[[int], None]
 """Told how many products have been computed."""
 
@@ -62,7 +63,7 @@ def operator(
     circuit
         Any circuit.
     X
-        Rows for it.
+        Rows for it, or a source of rows, which is read once for each product.
     space
         `"weights"`, `"logits"`, or `"simplex"`: the Hessian in the weights between two projections on normalised directions.
     include_inputs
@@ -92,11 +93,25 @@ def operator(
     choice("engine", engine, ("auto", *ENGINES))
     flag("include_inputs", include_inputs)
     flag("progress", progress)
+    layout = Layout(check_circuit(circuit), include_inputs)
+    blocks = as_source(X)
+    if blocks is not None:
+        blocks = blocks.counted()
+        share = share_of_sum(reduction, blocks.n_rows or 0)
+        return HessianOperator(layout, OfSource(layout, blocks, engine, missing), space, share, progress)
     rows = read_rows(circuit, X, missing)
-    layout = Layout(circuit, include_inputs)
     share = share_of_sum(reduction, len(rows))
-    source: Any = _Autograd(layout, rows) if engine == "torch" else _Native(layout, rows)
-    return HessianOperator(layout, source, space, share, progress)
+    return HessianOperator(layout, products_of(layout, rows, engine), space, share, progress)
+
+
+def products_of(layout: Layout, rows: Array, engine: str) -> Any:
+    """What multiplies vectors by the Hessian of Σ log p(x) over the rows, in the weights."""
+    return _Autograd(layout, rows) if engine == "torch" else _Native(layout, rows)
+
+
+def weighted_operator(layout: Layout, rows: Array, weights: Array | None) -> HessianOperator:
+    """The Hessian in logits of the negative log-likelihood of rows that have been read, each as often as it counts."""
+    return HessianOperator(layout, _Native(layout, rows, weights), "logits", 1.0, False)
 
 
 class HessianOperator(LinearOperator):  # type: ignore[misc]
@@ -109,6 +124,8 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
     >>> H = fp.curvature.operator(c, [[1]])
     >>> H.gradient.round(6).tolist(), H.matrix().round(6).tolist()
     ([-0.4, -1.6], [[0.16, 0.64], [0.64, 2.56]])
+    >>> H.in_log_weights(np.eye(2)).round(6).tolist()
+    [[-0.04, -0.16], [-0.16, -0.64]]
 
     Parameters
     ----------
@@ -139,9 +156,31 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return self._factor * self._gradient(None)
 
     @cached_property
-    def _flows(self) -> Array:
-        """`[P]`: the gradient of Σ log p(x) times the weights."""
+    def flows(self) -> Array:
+        """`[P]`: the gradient of Σ log p(x) times the weights, whatever the space and the reduction."""
         return self._gradient(self.layout.values)
+
+    def in_log_weights(self, vectors: Array) -> Array:
+        """Θ ∇² (θ v) of Σ log p(x), θ being the weights and ∇² its second derivatives in them.
+
+        Parameters
+        ----------
+        vectors
+            `[D, P]`: relative changes of weights.
+
+        Returns
+        -------
+        array
+            `[D, P]`.
+        """
+        theta = self.layout.values
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(self._source.products(vectors, theta, self._count))
+        out_of_range = ~np.isfinite(found).all(axis=1)
+        if out_of_range.any():
+            passes, rows, counts = self._wide
+            found[out_of_range] = (passes.products(rows, Wide.of(vectors[out_of_range]) * theta, counts) * theta).to_float()
+        return found
 
     def _gradient(self, scale: Array | None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -170,7 +209,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
             bad = vectors[~np.isfinite(vectors)][0]
             raise OptionError(f"The Hessian can't be multiplied by a vector that holds {bad}; give finite numbers.")
         with np.errstate(over="ignore", invalid="ignore"):
-            found = spaces.product_in(self.space, self.layout, self.layout.values, lambda: self._flows, self._in_weights, vectors)
+            found = spaces.product_in(self.space, self.layout, self.layout.values, lambda: self.flows, self._in_weights, vectors)
         out_of_range = ~np.isfinite(found).all(axis=1)
         if out_of_range.any():
             found[out_of_range] = self._in_wide(Wide.of(vectors[out_of_range])).to_float()
@@ -182,6 +221,8 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
     @cached_property
     def _wide(self) -> tuple[WidePasses, Array, Array]:
         """Passes without float64's limits, distinct rows, and how often each is there."""
+        if self._source.weights is not None:
+            return WidePasses(self.layout), self._source.rows, self._source.weights
         rows, counts = np.unique(self._source.rows, axis=0, return_counts=True)
         return WidePasses(self.layout), rows, counts.astype(np.float64)
 
@@ -209,7 +250,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         """
         with self._counted("Columns of the Hessian", self.shape[0]), np.errstate(over="ignore", invalid="ignore"):
             H = self._source.matrix(self._scale, self._count)
-            H = spaces.matrix_in(self.space, self.layout, self.layout.values, lambda: self._flows, H)
+            H = spaces.matrix_in(self.space, self.layout, self.layout.values, lambda: self.flows, H)
         if np.isfinite(H).all():
             return np.asarray(self._factor * (H / 2 + H.T / 2))
         wide = self._in_wide(Wide.of(np.eye(len(H))))
@@ -243,14 +284,15 @@ class _Native:
     """Products on the numba engine; values and adjoints are kept if all rows fit into one block.
 
     `scale [P]`, if there is one, multiplies vectors before and after the Hessian does. Unsettled rows are added in wide numbers.
+    `weights [N]`, if there are any, count rows more or less than once.
     """
 
-    def __init__(self, layout: Layout, rows: Array) -> None:
+    def __init__(self, layout: Layout, rows: Array, weights: Array | None = None) -> None:
         from flatpc.curvature.passes import Passes
         from flatpc.engine.numba.evaluator import Evaluator
         from flatpc.engine.numba.evidence import Evidence
 
-        self.rows = rows
+        self.rows, self.weights = rows, weights
         self._passes = Passes(Evaluator(layout.circuit, "float64"), layout.include_inputs, leaves=False)
         self._evidence = Evidence(self._passes.program, rows)
         self._kept: Any = None
@@ -260,7 +302,7 @@ class _Native:
             yield self._kept
             return
         n = 0
-        for block in self._passes.blocks(self._evidence, np.arange(len(self._evidence)), None, shared=True):
+        for block in self._passes.blocks(self._evidence, np.arange(len(self._evidence)), self.weights, shared=True):
             n += 1
             last = block
             yield block
@@ -330,7 +372,7 @@ class _Autograd:
         need("torch", "torch", "Products by automatic differentiation")
         from flatpc.curvature.autograd import Autograd
 
-        self._autograd, self.rows = Autograd(layout), rows
+        self._autograd, self.rows, self.weights = Autograd(layout), rows, None
 
     def gradient(self, scale: Array | None) -> Array:
         found = self._autograd.gradient(self.rows)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array, Ints
 from flatpc.curvature._kernels import penalty_directions, squares, sums_over_rows, walks
 from flatpc.curvature._kernels.penalty_directions import SHARED_DIRECTION
 from flatpc.curvature._kernels.rows import COUNTED, MOVED, complete_marks
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from flatpc.engine.numba.evaluator import Evaluator
     from flatpc.engine.numba.evidence import Evidence, Plan
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CODES = {
     "weights": penalty_directions.WEIGHTS,
@@ -37,6 +36,8 @@ CODES = {
 }
 MOST_DIRECTIONS = 16
 """Directions whose tangents are computed in one pass; more share no more of the work."""
+MOST_ENTRIES = 1 << 20
+"""Of the directions that go through a pass together: beyond, they don't stay in cache, and take longer than one by one."""
 _PLAN_BYTES = 1 << 28
 
 
@@ -234,7 +235,7 @@ class Passes:
         numbers = self._place(block.plan, block.shared)
         each = size * 2 * (numbers + self.program.n_weights) + 16 * self.program.n_inputs
         left = self.evaluator.memory - size * (block.plan.n_values + numbers)
-        return int(max(1, min(MOST_DIRECTIONS, left // each)))
+        return int(max(1, min(MOST_DIRECTIONS, MOST_ENTRIES // max(self.program.n_weights, 1), left // each)))
 
     def products(self, block: Block, directions: Array, first: int = 0) -> Array:
         """`[D, P]`: H·v over the settled rows of a shared block for each of `directions [D, P]`.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import flag, instance, wrong
+from flatpc._typing import Array
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.spaces import gradient_in
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from flatpc.curvature.passes import Passes
     from flatpc.engine.numba.evidence import Evidence
 
-Array = NDArray[np.float64]
 PENALTY_SPACES = ("weights", "logits", "simplex", "logit-gradient")
 
 

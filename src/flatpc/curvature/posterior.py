@@ -6,33 +6,39 @@ With a Dirichlet prior of α per weight the negative log posterior is  -Σ log p
 
 and an answer q with the gradient g in logits has the variance  gᵀ A⁻¹ g  (delta method). At an optimum that is what any other
 coordinates would give. A unit's logits may all be moved by one number without changing anything; that direction is left out.
+Parameters of Gaussian and other inputs are coordinates too, in units of their own information (`free_inputs.py`), with a flat
+prior or one that is worth `input_prior` rows like those of the unit.
 
-EM's complete-data information  C = (F + α K) (diag θ - θ θᵀ),  F being the unit's flow over all rows, is never below A and always
-positive. Where A is not positive, as away from an optimum, `A + δ C` takes its place, with the least δ of a few that works.
+EM's complete-data information  C = (F + α K) (diag θ - θ θᵀ),  F being the unit's flow over all rows, and F for each coordinate
+of an input, is always positive. Where A is not, as away from an optimum, `A + δ C` takes its place, with the least δ of a few
+that works.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc._options import choice, flag, number, seed_number, whole_number
+from flatpc._options import choice, flag, number, seed_number, whole_number, wrong
+from flatpc._typing import Array
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import posterior_solvers
-from flatpc.curvature.directions import Coordinates
+from flatpc.curvature.estimates import Answer, Estimate, estimate
 from flatpc.curvature.layout import Layout
-from flatpc.curvature.posterior_solvers import Around, Solve
-from flatpc.curvature.row_flows import blocks, in_logits, row_flows
+from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.posterior_solvers import Solve
+from flatpc.curvature.tilting import tilt
 from flatpc.errors import OptionError
 from flatpc.queries.likelihood import conditional_log_prob, log_prob, read_given
+from flatpc.queries.moments import expectation
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 SOLVERS = {
     "full": posterior_solvers.full,
     "block": posterior_solvers.block,
@@ -43,46 +49,6 @@ MOST_FULL = 4_000
 """Parameters up to which the whole matrix is taken unless another structure is asked for."""
 FAR = 0.5
 """Nats that one Newton step would win over all rows, beyond which a fit is not called an optimum."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Answers and how sure they are.
-
-    >>> import numpy as np
-    >>> import flatpc as fp
-    >>> low, high = fp.curvature.Estimate(np.array([-1.0]), np.array([0.1])).interval(0.95)
-    >>> low.round(2).tolist(), high.round(2).tolist()
-    ([-1.2], [-0.8])
-    """
-
-    value: Array
-    """One answer for each row."""
-    error: Array
-    """Their standard errors: how much they would vary if the circuit were fitted to other rows of the same kind."""
-
-    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Both ends of the interval that holds the answer with probability `level`, by the normal distribution.
-
-        Parameters
-        ----------
-        level
-            Between 0 and 1.
-
-        Returns
-        -------
-        tuple of arrays
-            The lower and the upper ends.
-
-        Raises
-        ------
-        OptionError
-            If `level` is not between 0 and 1.
-        """
-        from scipy.special import ndtri
-
-        reach = float(ndtri((1 + number("level", level, 0.0, 1.0, above=True, below=True)) / 2))
-        return self.value - reach * self.error, self.value + reach * self.error
 
 
 @dataclass(frozen=True)
@@ -102,8 +68,14 @@ class Posterior:
     >>> g = sure.gradients([[1, 1]])
     >>> bool(np.isclose(sure.errors(g)[0] ** 2, (g * sure.solve(g)).sum()))
     True
+    >>> sure.conditional_proba([[1, 1]], 1).error.round(3).tolist()
+    [[0.043, 0.043]]
+    >>> sure.expectation([[1, np.nan]]).error.round(3).tolist()
+    [[0.0, 0.043]]
     >>> len(sure.draw(3, seed=0))
     3
+    >>> sure.ask(lambda circuit: circuit.log_prob([[1, 1]]), n=500).error.round(2).tolist()
+    [0.08]
     """
 
     circuit: Circuit
@@ -116,12 +88,22 @@ class Posterior:
     """δ: how much of EM's complete-data information was added to make the Hessian positive; 0 at an optimum."""
     gap: float
     """Nats of log posterior, over all rows, that one Newton step from the fit would win."""
-    layout: Layout = field(repr=False)
-    """The order of parameters."""
+    log_posterior: LogPosterior = field(repr=False)
+    """The negative log posterior's derivatives, and the order of parameters."""
     _solve: Solve = field(repr=False)
     """A⁻¹ times vectors."""
     _spread: Solve | None = field(repr=False)
     """Standard normal vectors as draws around 0."""
+
+    @property
+    def layout(self) -> Layout:
+        """The order of weights and tables, which come first in a vector."""
+        return self.log_posterior.layout
+
+    @property
+    def size(self) -> int:
+        """P: how many coordinates there are."""
+        return self.log_posterior.size
 
     @property
     def is_optimum(self) -> bool:
@@ -129,12 +111,12 @@ class Posterior:
         return self.damping == 0 and self.gap < FAR
 
     def solve(self, gradients: Array) -> Array:
-        """A⁻¹ times each of the gradients `[n, P]` in logits.
+        """A⁻¹ times each of the gradients `[n, P]`.
 
         Parameters
         ----------
         gradients
-            `[n, P]`, in the order of `layout`.
+            `[n, P]`: logits in the order of `layout`, then those of other inputs.
 
         Returns
         -------
@@ -144,12 +126,12 @@ class Posterior:
         return self._solve(np.atleast_2d(gradients))
 
     def errors(self, gradients: Array) -> Array:
-        """Standard errors of answers with these gradients `[n, P]` in logits.
+        """Standard errors of answers with these gradients `[n, P]`.
 
         Parameters
         ----------
         gradients
-            `[n, P]`, in the order of `layout`.
+            `[n, P]`: logits in the order of `layout`, then those of other inputs.
 
         Returns
         -------
@@ -160,7 +142,7 @@ class Posterior:
         return np.asarray(np.sqrt(np.maximum(np.einsum("np,np->n", gradients, self.solve(gradients)), 0.0)))
 
     def gradients(self, X: Any, *, missing: str = "raise") -> Array:
-        """Of every row's log-likelihood in logits.
+        """Of every row's log-likelihood.
 
         Parameters
         ----------
@@ -172,7 +154,7 @@ class Posterior:
         Returns
         -------
         array
-            `[N, P]`, in the order of `layout`.
+            `[N, P]`: in logits in the order of `layout`, then in the coordinates of other inputs.
 
         Raises
         ------
@@ -180,7 +162,7 @@ class Posterior:
             For rows that are not the circuit's.
         """
         rows = read_rows(self.circuit, X, missing)
-        return np.concatenate([in_logits(self.layout, row_flows(self.layout, part)) for part in blocks(self.layout, rows)])
+        return np.concatenate([self.log_posterior.gradients(part) for part in self.log_posterior.blocks(rows)])
 
     def log_prob(self, X: Any, *, missing: str = "raise") -> Estimate:
         """Log-likelihoods of rows with their standard errors.
@@ -204,8 +186,7 @@ class Posterior:
         """
         rows = read_rows(self.circuit, X, missing)
         value = np.asarray(log_prob(self.circuit, rows, missing="marginalize"))
-        error = [self.errors(self.gradients(part, missing="marginalize")) for part in blocks(self.layout, rows)]
-        return Estimate(value, np.concatenate(error))
+        return estimate(value, Answer(self, lambda part: self.log_posterior.gradients(rows[part])))
 
     def conditional_log_prob(self, X: Any, given: Any, *, missing: str = "raise") -> Estimate:
         """Conditional log-likelihoods with their standard errors.
@@ -232,8 +213,124 @@ class Posterior:
         rows = read_rows(self.circuit, X, missing)
         value = np.asarray(conditional_log_prob(self.circuit, rows, given, missing="marginalize"))
         known = np.where(read_given(given, rows.shape), rows, np.nan)
-        moved = self.gradients(rows, missing="marginalize") - self.gradients(known, missing="marginalize")
-        return Estimate(value, self.errors(moved))
+        gradients = self.log_posterior.gradients
+        return estimate(value, Answer(self, lambda part: gradients(rows[part]) - gradients(known[part])))
+
+    def conditional_proba(self, X: Any, variable: int, *, missing: str = "marginalize") -> Estimate:
+        """The probability of each value of a variable given the rest of each row.
+
+        Parameters
+        ----------
+        X
+            Rows for the circuit; the variable's own values are not looked at.
+        variable
+            One that takes finitely many values.
+        missing
+            `"marginalize"` integrates other missing values (NaN) out; `"raise"` refuses them.
+
+        Returns
+        -------
+        Estimate
+            `value [N, n]` and `error [N, n]`.
+
+        Raises
+        ------
+        OptionError
+            For a variable that is not there or takes infinitely many values.
+        DataError
+            For rows that are not the circuit's, or a condition that is impossible.
+        """
+        v = whole_number("variable", variable, 0, self.circuit.n_variables - 1)
+        n = self.circuit.families[v].n_categories
+        if n is None:
+            raise OptionError(f"Variable {v} takes infinitely many values; ask for its `expectation`.")
+        rows = read_rows(self.circuit, X, missing).copy()
+        rows[:, v] = np.nan
+        asked = np.repeat(rows, n, axis=0)
+        asked[:, v] = np.tile(np.arange(n), len(rows))
+        given = [i for i in range(rows.shape[1]) if i != v]
+        value = np.exp(np.asarray(conditional_log_prob(self.circuit, asked, given, missing="marginalize")))
+
+        def pull(part: slice) -> Array:
+            p = value[part].reshape(-1, n, 1)
+            g = self.log_posterior.gradients(asked[part]).reshape(len(p), n, -1)
+            return np.asarray(p * (g - (p * g).sum(axis=1, keepdims=True))).reshape(len(p) * n, -1)
+
+        return estimate(value.reshape(-1, n), Answer(self, pull, n))
+
+    def expectation(self, X: Any, *, missing: str = "marginalize") -> Estimate:
+        """Missing entries filled with their means given the row's known entries, and the standard errors of these means.
+
+        Parameters
+        ----------
+        X
+            Rows for the circuit; NaN is what is asked for.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN.
+
+        Returns
+        -------
+        Estimate
+            `value [N, D]` and `error [N, D]`, 0 where X is known.
+
+        Raises
+        ------
+        DataError
+            For rows that are not the circuit's, or known values that are impossible.
+        FamilyError
+            A family has no mean.
+        """
+        rows = read_rows(self.circuit, X, missing)
+        value, around = np.asarray(expectation(self.circuit, rows)), self.log_posterior
+        n = rows.shape[1]
+        tilted = cache(lambda v: tilt(around, v))
+
+        def pull(part: slice) -> Array:
+            mine = rows[part.start // n : part.stop // n]
+            out = np.zeros((*mine.shape, self.size))
+            incomplete = np.flatnonzero(np.isnan(mine).any(axis=1))
+            if len(incomplete):
+                known = np.zeros((len(mine), self.size))
+                known[incomplete] = around.gradients(mine[incomplete])
+                evidence = np.zeros(len(mine))
+                evidence[incomplete] = log_prob(self.circuit, mine[incomplete], missing="marginalize")
+            for v in range(n):
+                asked = np.flatnonzero(np.isnan(mine[:, v]))
+                if len(asked):
+                    there = tilted(v)
+                    moved = there.rows(mine[asked])
+                    ratio = np.asarray(log_prob(there.circuit, moved, missing="marginalize")) - evidence[asked]
+                    change = around.gradients(moved, there) - known[asked]
+                    out[asked, v] = there.shifted(ratio)[:, None] * change
+            return out.reshape(-1, self.size)
+
+        return estimate(value, Answer(self, pull, n))
+
+    def ask(self, question: Callable[[Circuit], Any], *, n: int = 100, seed: int = 0) -> Estimate:
+        """Any answer with its standard error, by circuits drawn from the posterior.
+
+        Parameters
+        ----------
+        question
+            A function of a circuit that returns numbers, always of one shape.
+        n
+            How many draws.
+        seed
+            Random seed.
+
+        Returns
+        -------
+        Estimate
+            The fit's answer, and the standard deviation of the draws' answers.
+
+        Raises
+        ------
+        OptionError
+            If `n` is below 2, or the structure is `"operator"`, which has no draws.
+        """
+        whole_number("n", n, 2)
+        answers = [np.asarray(question(each), np.float64) for each in self.draw(n, seed=seed)]
+        return Estimate(np.asarray(question(self.circuit), np.float64), np.std(answers, axis=0, ddof=1))
 
     def draw(self, n: int, *, seed: int = 0) -> list[Circuit]:
         """Circuits drawn from the posterior, for answers of any other kind.
@@ -260,9 +357,8 @@ class Posterior:
             raise OptionError(
                 "structure='operator' solves equations and has no draws; take 'block', or 'full' up to some thousand weights."
             )
-        coordinates = Coordinates(self.layout, "logits")
-        noise = np.random.default_rng(seed_number(seed)).standard_normal((n, self.layout.size))
-        return [coordinates.circuit_at(coordinates.point + move) for move in self._spread(noise)]
+        noise = np.random.default_rng(seed_number(seed)).standard_normal((n, self.size))
+        return [self.log_posterior.circuit_at(move) for move in self._spread(noise)]
 
 
 def laplace(
@@ -270,13 +366,16 @@ def laplace(
     X: Any,
     *,
     prior: float = 0.5,
+    pseudocount: float | None = None,
+    input_prior: float = 0.0,
     structure: str = "auto",
     include_inputs: bool = True,
     missing: str = "raise",
 ) -> Posterior:
     """The posterior of a fitted circuit's weights, to second order around the fit: error bars on its answers.
 
-    Weights of 0 stay 0. Parameters of inputs other than Bernoulli and Categorical ones are taken as known.
+    Weights of 0 stay 0, and a Gaussian's variance at its floor stays there. Parameters of other families of inputs move too, if
+    they define `unconstrain` and `constrain`.
 
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
@@ -291,20 +390,25 @@ def laplace(
     X
         The rows that it was fitted to.
     prior
-        α of the Dirichlet prior: log prior = α Σ log θ. EM with `pseudocount` m has α = m / K in a unit of K edges.
+        α of the Dirichlet prior of weights and tables: log prior = α Σ log θ.
+    pseudocount
+        In place of `prior`: the one that `fp.learning.Laplace(pseudocount)` fits with, α = pseudocount / K in a unit of K edges.
+    input_prior
+        Of other inputs' parameters: a conjugate prior that agrees with the fit and is worth so many rows. 0: flat.
     structure
         `"full"`: the whole Hessian. `"block"`: exact within every unit, as if units were independent. `"diagonal"`: its diagonal.
         `"operator"`: the whole Hessian without the matrix, by conjugate gradients, for many weights. `"auto"`: full up to 4,000
         weights, operator beyond.
     include_inputs
-        Whether probabilities of Bernoulli and Categorical inputs are weights too.
+        Whether parameters of inputs move; otherwise they are taken as known.
     missing
         `"raise"`, or `"marginalize"` to integrate missing values (NaN) out.
 
     Returns
     -------
     Posterior
-        With `log_prob`, `conditional_log_prob`, `draw`; `is_optimum` tells whether it can be relied on.
+        With `log_prob`, `conditional_log_prob`, `conditional_proba`, `expectation`, `draw` and `ask`; `is_optimum` tells whether
+        it can be relied on.
 
     Raises
     ------
@@ -320,13 +424,31 @@ def laplace(
     alpha = number("prior", prior, 0.0, what="the Dirichlet prior of a weight is 0 or more")
     flag("include_inputs", include_inputs)
     rows = read_rows(circuit, X, missing)
-    layout = Layout(circuit, include_inputs)
-    if layout.size == 0:
+    own = number("input_prior", input_prior, 0.0, what="it is worth 0 rows or more")
+    per_weight = prior_of_weights(Layout(circuit, include_inputs), alpha, pseudocount)
+    around = LogPosterior(circuit, rows, alpha=per_weight, input_prior=own, include_inputs=include_inputs)
+    if not around.moves.any():
         raise OptionError("The circuit has no weights that could vary; there is nothing to be unsure of.")
     if structure == "auto":
-        structure = "full" if layout.size <= MOST_FULL else "operator"
-    around = Around(layout, rows, alpha)
+        structure = "full" if around.size <= MOST_FULL else "operator"
     damping, solve, spread = SOLVERS[structure](around)
     slope = around.slope[None]
     gap = float(max((slope * solve(slope)).sum() / 2, 0.0))
-    return Posterior(circuit, structure, alpha, damping, gap, layout, solve, spread)
+    return Posterior(circuit, structure, alpha, damping, gap, around, solve, spread)
+
+
+def prior_of_weights(layout: Layout, prior: float, pseudocount: float | None) -> Array | float:
+    """α of every weight, from what `laplace` is given."""
+    if pseudocount is None:
+        return number("prior", prior, 0.0, what="the Dirichlet prior of a weight is 0 or more")
+    counts = number("pseudocount", pseudocount, 0.0, what="counts added to a unit are 0 or more")
+    return np.asarray(counts / np.maximum(layout.edges, 1.0))
+
+
+def posterior_of(circuit: Circuit, uncertainty: Any) -> Posterior | None:
+    """The posterior that was given, if it is one around this circuit; None if none was."""
+    if uncertainty is None:
+        return None
+    if not isinstance(uncertainty, Posterior) or uncertainty.circuit is not circuit:
+        raise wrong("uncertainty", uncertainty, "give what fp.curvature.laplace returns for this very circuit.")
+    return uncertainty

@@ -7,79 +7,34 @@ normal vectors, if it can.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from flatpc.curvature.hessians import hessian
-from flatpc.curvature.layout import Layout
-from flatpc.curvature.operators import operator
-from flatpc.curvature.row_flows import blocks, in_logits, row_flows
+from flatpc._typing import Array
+from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.row_flows import row_flows
+from flatpc.engine.contract import get_engine
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array], Array]
 DAMPINGS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Shares of EM's complete-data information, tried in turn."""
+PRECISION = 1e-7
+"""Of conjugate gradients: what is left of the squared residual. A variance, gᵀ A⁻¹ g, is about as precise."""
 
 
-class Around:
-    """The negative log posterior around a fit, in logits."""
-
-    def __init__(self, layout: Layout, rows: Array, alpha: float) -> None:
-        self.layout, self.rows, self.alpha = layout, rows, alpha
-        self.theta = layout.values
-        self.moves = self.theta > 0
-        self.edges = layout.row_sums(self.moves.astype(np.float64))
-
-    @cached_property
-    def flows(self) -> Array:
-        """`[P]`: over all rows."""
-        total = np.zeros(self.layout.size)
-        for part in blocks(self.layout, self.rows):
-            total += row_flows(self.layout, part).sum(axis=0)
-        return total
-
-    @cached_property
-    def slope(self) -> Array:
-        """`[P]`: the gradient of the log posterior."""
-        counts = self.flows + self.alpha * self.moves
-        return np.where(self.moves, in_logits(self.layout, counts), 0.0)
-
-    @cached_property
-    def complete(self) -> Array:
-        """`[P]`: F + α K of each entry's unit."""
-        return self.layout.row_sums(self.flows) + self.alpha * self.edges
-
-    def centred(self, vectors: Array) -> Array:
-        """Without the direction in which nothing changes, and without entries that stay 0."""
-        inside = np.where(self.moves, vectors, 0.0)
-        mean = self.layout.row_sums(inside) / np.maximum(self.edges, 1.0)
-        return np.where(self.moves, inside - mean, 0.0)
-
-    def simplex(self, vectors: Array, amount: Array) -> Array:
-        """(diag θ - θ θᵀ) times vectors, times each unit's `amount`."""
-        return np.asarray(amount * self.theta * (vectors - self.layout.row_sums(self.theta * vectors)))
-
-
-def full(around: Around) -> tuple[float, Solve, Solve | None]:
-    layout, theta = around.layout, around.theta
-    options: Any = {"include_inputs": layout.include_inputs, "missing": "marginalize", "space": "logits"}
-    H = np.asarray(hessian(layout.circuit, around.rows, **options))
-    same = layout.row[:, None] == layout.row
-    spread_out = np.diag(theta) - np.where(same, np.outer(theta, theta), 0.0)
-    A = H + around.alpha * around.edges * spread_out
-    C = around.complete * spread_out
-    moves = around.moves
+def full(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
+    moves, identity = around.moves, np.eye(around.size)
+    inside = np.outer(moves, moves)
+    A = np.where(inside, around.hessian_matrix() + around.information(identity, prior=True), 0.0)
+    C = np.where(inside, around.information(identity, prior=False), 0.0)
     # The directions left out get a number of their own, so that the matrix can be inverted.
     level = max(float(np.trace(C)) / max(int(moves.sum()), 1), 1e-12)
-    left_out = np.where(same & moves[:, None] & moves, level / np.maximum(around.edges, 1.0), 0.0) + np.diag(level * ~moves)
-    A, C = (np.where(moves[:, None] & moves, (M + M.T) / 2, 0.0) for M in (A, C))
+    left_out = level * (identity - around.centred(identity))
     for damping in DAMPINGS:
         try:
-            factor = cho_factor(A + damping * C + left_out, lower=True)
+            factor = cho_factor(_symmetric(A + damping * C) + left_out, lower=True)
         except np.linalg.LinAlgError:
             continue
         pivots = np.diag(factor[0]) ** 2
@@ -92,18 +47,21 @@ def full(around: Around) -> tuple[float, Solve, Solve | None]:
     )
 
 
-def matrix_free(around: Around) -> tuple[float, Solve, Solve | None]:
-    layout = around.layout
-    options: Any = {"include_inputs": layout.include_inputs, "missing": "marginalize", "space": "logits"}
-    H = operator(layout.circuit, around.rows, **options)
+def _symmetric(M: Array) -> Array:
+    return (M + M.T) / 2
+
+
+def matrix_free(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
+    n = around.layout.size
+    scale = np.maximum(around.complete, 1e-12)
+    scale[:n] *= np.where(around.moving_weights, around.theta, 1.0)
 
     def times(vectors: Array, damping: float) -> Array:
-        found = np.asarray(H @ vectors.T).T + around.simplex(vectors, around.alpha * around.edges)
-        return around.centred(found + damping * around.simplex(vectors, around.complete))
+        found = around.hessian_products(vectors) + around.information(vectors, prior=True)
+        return around.centred(found + damping * around.information(vectors, prior=False))
 
     def precondition(vectors: Array) -> Array:
-        safe = np.where(around.moves, around.theta * np.maximum(around.complete, 1e-12), 1.0)
-        return around.centred(vectors / safe)
+        return around.centred(vectors / scale)
 
     damping, _ = _conjugate_gradients(times, precondition, around.slope[None], DAMPINGS)
     return (
@@ -116,95 +74,127 @@ def matrix_free(around: Around) -> tuple[float, Solve, Solve | None]:
 def _conjugate_gradients(
     times: Callable[[Array, float], Array], precondition: Solve, b: Array, dampings: tuple[float, ...]
 ) -> tuple[float, Array]:
-    """Solutions for several right-hand sides at once, to a millionth; with the first damping that shows no negative curvature."""
+    """Solutions for several right-hand sides at once, with the first damping that shows no negative curvature."""
     for damping in dampings:
-        x, r = np.zeros_like(b), b.copy()
-        z = precondition(r)
-        p, rz = z.copy(), np.einsum("np,np->n", r, z)
-        goal, positive = 1e-12 * np.maximum(rz, 1e-300), True
-        for _ in range(max(200, 2 * b.shape[1])):
-            active = rz > goal
-            if not active.any():
-                break
-            q = times(p, damping)
-            curved = np.einsum("np,np->n", p, q)
-            if (curved[active] <= 0).any():
-                positive = False
-                break
-            step = np.where(active, rz / np.where(active, curved, 1.0), 0.0)[:, None]
-            x, r = x + step * p, r - step * q
-            z = precondition(r)
-            new = np.einsum("np,np->n", r, z)
-            p = z + np.where(active, new / np.where(active, rz, 1.0), 0.0)[:, None] * p
-            rz = np.where(active, new, rz)
-        if positive:
+        x, found = _solved(lambda p, damping=damping: times(p, damping), precondition, b)  # type: ignore[misc]
+        if found:
             return damping, x
     return damping, precondition(b) / dampings[-1]
 
 
-def _unit_blocks(around: Around) -> dict[int, Array]:
-    """For every node `[K, C, C]`: the Hessian of the negative log posterior within each unit.
+def _solved(times: Solve, precondition: Solve, b: Array) -> tuple[Array, bool]:
+    """A⁻¹ b, and whether all curvature was positive; what has converged takes no further products."""
+    x, r = np.zeros_like(b), b.copy()
+    z = precondition(r)
+    p, rz = z.copy(), np.einsum("np,np->n", r, z)
+    goal, open_ = PRECISION * np.maximum(rz, 1e-300), np.arange(len(b))
+    for _ in range(max(200, 2 * b.shape[1])):
+        left = rz > goal
+        if not left.all():
+            open_, r, p, rz, goal = open_[left], r[left], p[left], rz[left], goal[left]
+        if not len(open_):
+            break
+        q = times(p)
+        curved = np.einsum("np,np->n", p, q)
+        if (curved <= 0).any():
+            return x, False
+        step = (rz / curved)[:, None]
+        x[open_] += step * p
+        r = r - step * q
+        z = precondition(r)
+        new = np.einsum("np,np->n", r, z)
+        p, rz = z + (new / rz)[:, None] * p, new
+    return x, True
+
+
+def _weight_blocks(around: LogPosterior) -> dict[int, Array]:
+    """For every node `[K, C, C]`: the Hessian of the negative log posterior within each unit's logits.
 
     p is linear in a unit's weights, so that with f the flows of a row's edges, F their sum and g = f - θ F,
 
         -∇² log p = g gᵀ - (diag f - f θᵀ - θ fᵀ - F diag θ + 2 F θ θᵀ)
     """
     layout = around.layout
-    layout.refuse_ties("Hessian within a unit")
     thetas = layout.arrays(around.theta)
     out = {i: np.zeros((k, c, c)) for i, (k, c) in layout.shapes.items()}
-    for part in blocks(layout, around.rows):
+    for part in around.blocks(around.rows):
         flows = row_flows(layout, part)
         for i, start, end in zip(layout.shapes, layout.starts[:-1], layout.starts[1:], strict=True):
             f = flows[:, start:end].reshape(len(part), *layout.shapes[i])
             g = f - thetas[i] * f.sum(axis=2, keepdims=True)
             out[i] += np.einsum("nkc,nkd->kcd", g, g)
+    prior = layout.arrays(around.alpha * around.edges)
     for i, flow in layout.arrays(around.flows).items():
         theta, total = thetas[i], flow.sum(axis=1)[:, None, None]
         diagonal = np.eye(theta.shape[1]) * theta[:, None, :]
         both = theta[:, :, None] * theta[:, None, :]
         cross = flow[:, :, None] * theta[:, None, :]
         out[i] -= np.eye(theta.shape[1]) * flow[:, None, :] - cross - cross.swapaxes(1, 2) - total * diagonal + 2 * total * both
-        edges = layout.arrays(around.edges)[i][:, :1, None]
-        out[i] += around.alpha * edges * (diagonal - both)
+        out[i] += prior[i][:, :1, None] * (diagonal - both)
     return out
 
 
-def block(around: Around) -> tuple[float, Solve, Solve | None]:
-    layout = around.layout
-    moves, complete = layout.arrays(around.moves.astype(np.float64)), layout.arrays(around.complete)
-    thetas, found = layout.arrays(around.theta), _unit_blocks(around)
-    roots: dict[int, Array] = {}
+def _input_blocks(around: LogPosterior) -> dict[int, Array]:
+    """For every free input `[K, Q, Q]`: as p is linear in a density, -∇² log p = (f² - f) s sᵀ - f c."""
+    out = {i: np.zeros((*each.shape, each.shape[1])) for i, each in around.free.items()}
+    for part in around.blocks(around.rows) if around.free else ():
+        flows = get_engine().unit_flows(around.circuit, part)
+        for i, each in around.free.items():
+            node: Any = around.circuit.nodes[i]
+            s, c = each.derivatives(part[:, node.variable])
+            out[i] += np.einsum("nk,nkq,nkr->kqr", flows[i] ** 2 - flows[i], s, s) - np.einsum("nk,nkqr->kqr", flows[i], c)
+    for found in out.values():
+        found += around.input_prior * np.eye(found.shape[1])
+    return out
+
+
+def _unit_blocks(around: LogPosterior) -> list[tuple[slice, Array]]:
+    """Parts of the vector that are `[K, C]`, and the Hessians of their units, `[K, C, C]`."""
+    around.refuse_ties("Hessian within a unit")
+    starts = zip(around.layout.shapes, around.layout.starts[:-1], around.layout.starts[1:], strict=True)
+    weights, inputs = _weight_blocks(around), _input_blocks(around)
+    return [(slice(a, b), weights[i]) for i, a, b in starts] + [(around.free[i].part, block) for i, block in inputs.items()]
+
+
+def block(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
+    parts: list[tuple[slice, Array]] = []
     worst = 0.0
-    for i, block in found.items():
-        n = block.shape[1]
-        inside = moves[i][:, :, None] * moves[i][:, None, :]
-        C = complete[i][:, :1, None] * (np.eye(n) * thetas[i][:, None, :] - thetas[i][:, :, None] * thetas[i][:, None, :])
-        level = np.maximum(np.trace(C, axis1=1, axis2=2), 1e-12)[:, None, None]
-        centre = np.eye(n) * moves[i][:, None, :] - inside / np.maximum(moves[i].sum(axis=1), 1.0)[:, None, None]
+    for part, found in _unit_blocks(around):
+        k, n = found.shape[:2]
+        # Inverses on the directions that move: others have eigenvalue 0, and get none.
+        moves = around.moves[part].reshape(k, n)
+        centre = np.eye(n) * moves[:, None, :]
+        C = np.broadcast_to(np.eye(n), found.shape)
+        if part.stop <= around.layout.size:
+            theta = around.theta[part].reshape(k, n)
+            centre = centre - moves[:, :, None] * moves[:, None, :] / np.maximum(moves.sum(axis=1), 1.0)[:, None, None]
+            C = C * theta[:, None, :] - theta[:, :, None] * theta[:, None, :]
+        C = around.complete[part].reshape(k, n)[:, :1, None] * C
+        level = np.maximum(np.trace(C, axis1=1, axis2=2), 1e-12)[:, None]
         for damping in DAMPINGS:
-            # Inverses on the directions that move: others have eigenvalue 0, and get none.
-            values, vectors = np.linalg.eigh(centre @ (block + damping * C) @ centre)
-            small = abs(values) <= 1e-10 * level[:, :, 0]
-            if (values > -1e-10 * level[:, :, 0]).all():
+            values, vectors = np.linalg.eigh(centre @ (found + damping * C) @ centre)
+            if (values > -1e-10 * level).all():
                 break
+        small = abs(values) <= 1e-10 * level
         worst = max(worst, damping)
-        roots[i] = vectors * np.where(small, 0.0, 1 / np.sqrt(np.where(small, 1.0, values)))[:, None, :]
+        parts.append((part, vectors * np.where(small, 0.0, 1 / np.sqrt(np.where(small, 1.0, abs(values))))[:, None, :]))
 
     def half(vectors: Array, back: bool) -> Array:
         out = np.empty_like(vectors)
-        for i, start, end in zip(layout.shapes, layout.starts[:-1], layout.starts[1:], strict=True):
-            mine = vectors[:, start:end].reshape(-1, *layout.shapes[i])
-            turned = np.einsum("kce,nke->nkc" if back else "kec,nke->nkc", roots[i], mine)
-            out[:, start:end] = turned.reshape(len(vectors), -1)
+        for part, root in parts:
+            mine = vectors[:, part].reshape(len(vectors), *root.shape[:2])
+            out[:, part] = np.einsum("kce,nke->nkc" if back else "kec,nke->nkc", root, mine).reshape(len(vectors), -1)
         return out
 
     return worst, lambda vectors: half(half(around.centred(vectors), False), True), lambda noise: half(noise, True)
 
 
-def diagonal(around: Around) -> tuple[float, Solve, Solve | None]:
-    found = around.layout.vector({i: np.einsum("kcc->kc", block) for i, block in _unit_blocks(around).items()})
-    floor = around.complete * around.theta * (1 - around.theta)
+def diagonal(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
+    found = np.zeros(around.size)
+    for part, blocks in _unit_blocks(around):
+        found[part] = np.einsum("kcc->kc", blocks).ravel()
+    floor = around.complete.copy()
+    floor[: around.layout.size] *= around.theta * (1 - around.theta)
     damping = next((d for d in DAMPINGS if (found + d * floor >= 0)[around.moves].all()), DAMPINGS[-1])
     total = found + damping * floor
     varies = around.moves & (total > 1e-12 * np.maximum(around.complete, 1e-300))

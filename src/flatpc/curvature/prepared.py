@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import flag, several, thread_count, wrong
-from flatpc.circuit.row_weights import read_weights
+from flatpc._row_weights import read_weights
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.layout import Layout, check_space
 from flatpc.curvature.penalties import PENALTY_SPACES, Penalty, penalty_of_rows

@@ -9,29 +9,40 @@ which lies between -1 and 1, however small weights are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.layout import Layout
 from flatpc.engine.contract import get_engine
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+
 BLOCK_BYTES = 1 << 26
 """Of flows of a block of rows."""
 
 
-def row_flows(layout: Layout, rows: Array) -> Array:
-    """`[N, P]`: the flow of every edge and of every entry of an input's table, row by row; 0 for an impossible row."""
+def row_flows(
+    layout: Layout, rows: Array, flows: list[Array] | None = None, of: Circuit | None = None, without: Container[int] = ()
+) -> Array:
+    """`[N, P]`: the flow of every edge and of every entry of an input's table, row by row; 0 for an impossible row.
+
+    `flows` are those of all units, if known. `of` is the circuit with other inputs in the place of some, which are left out:
+    those `without`.
+    """
     circuit, engine = layout.circuit, get_engine()
-    values, flows = engine.unit_values(circuit, rows), engine.unit_flows(circuit, rows)
+    evaluated = of or circuit
+    values = engine.unit_values(evaluated, rows)
+    flows = engine.unit_flows(evaluated, rows) if flows is None else flows
     tables = layout.arrays(layout.values)
     out = {i: np.zeros((len(rows), *shape)) for i, shape in layout.shapes.items()}
     for i, node in enumerate(circuit.nodes):
         owner = circuit.owners[i]
-        if owner not in out:
+        if owner not in out or i in without:
             continue
         flow, table = flows[i], tables[owner]
         if isinstance(node, Input):
@@ -54,9 +65,9 @@ def row_flows(layout: Layout, rows: Array) -> Array:
     return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
 
 
-def blocks(layout: Layout, rows: Array) -> Iterator[Array]:
-    """Rows in blocks whose flows fit in bounded memory."""
-    size = max(1, BLOCK_BYTES // (8 * max(layout.size, sum(layout.circuit.widths), 1)))
+def blocks(layout: Layout, rows: Array, n_numbers: int = 0) -> Iterator[Array]:
+    """Rows in blocks whose flows, and `n_numbers` for each row, fit in bounded memory."""
+    size = max(1, BLOCK_BYTES // (8 * max(layout.size, sum(layout.circuit.widths), n_numbers, 1)))
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 

@@ -17,12 +17,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.wide import Wide
 
-Array = NDArray[np.float64]
 V = TypeVar("V", Array, Wide)
 
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from flatpc._messages import Message, Option
 from flatpc._options import choice, number, seed_number, whole_number, wrong
+from flatpc._typing import Array
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 _BASIS_BYTES = 1 << 28
 
 
@@ -424,9 +424,14 @@ class _Scaled(LinearOperator):  # type: ignore[misc]
             if not isinstance(self.hessian, HessianOperator):
                 raise OptionError("H times a vector has entries that are not finite; give an operator that float64 can hold.")
             theta = self.hessian.layout.values
+            given, logits = Option("space", self.hessian.space), Option("space", "logits")
             raise OptionError(
-                f"The Hessian in space={self.hessian.space!r} has entries that float64 can't hold, as happens where weights are "
-                f"tiny (the smallest is {theta[theta > 0].min(initial=1.0):.3g}); choose space='logits', where all are finite."
+                Message(
+                    f"The Hessian in {given} has entries that float64 can't hold, as happens where weights are tiny (the "
+                    f"smallest is {theta[theta > 0].min(initial=1.0):.3g}); choose {logits}, where all are finite.",
+                    given,
+                    logits,
+                )
             )
         return self.scaled(numbers)
 

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import flag
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import REDUCTIONS, Layout, check_space, share_of_sum
+from flatpc.curvature.over_sources import trace_of_source
 from flatpc.queries.answers import give_back
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature.passes import Block, Passes
 
-Array = NDArray[np.float64]
 TRACE_SPACES = ("weights", "logits", "simplex", "logit-gradient")
 
 
@@ -52,7 +53,7 @@ def trace(
     circuit
         A circuit without tied parameters.
     X
-        Rows for it.
+        Rows for it, or a source of rows.
     space
         `"weights"`: the numbers θ themselves, each free. `"logits"`: `θ = softmax(z)` for every unit; the trace there is
         `Σ d² + 2 Σ θ d` with `d = ∂ log p/∂z`, and may be negative. `"simplex"`: only directions that keep every unit's
@@ -79,6 +80,10 @@ def trace(
         For rows that are not the circuit's.
     """
     flag("include_inputs", include_inputs)
+    source = as_source(X)
+    if source is not None:
+        check_circuit(circuit)
+        return trace_of_source(circuit, source, space, include_inputs, reduction, missing)
     rows = read_rows(circuit, X, missing)
     share = share_of_sum(reduction, len(rows), ("none", *REDUCTIONS))
     out = np.zeros(len(rows))

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from flatpc._typing import Array, Ints
+
 _ZERO = np.int64(-(1 << 40))
 """The exponent of zero: far below all others, so that a sum is never aligned to it."""
 _LOG_2 = np.log(2.0)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout
@@ -22,8 +22,6 @@ from flatpc.families import asking
 if TYPE_CHECKING:
     from flatpc.families.base import Statistics
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _NUMBERS = 1 << 20
 """Numbers of the largest array that a block of rows and directions makes."""
 _LARGEST_CHANGE = 1e150
@@ -175,7 +173,7 @@ class WidePasses:
     def _input(self, i: int, X: Array, direction: Wide) -> Dual:
         node, owner = self.circuit.nodes[i], self.circuit.owners[i]
         assert isinstance(node, Input)
-        x = X[:, node.variable]
+        x = X[:, node.columns]
         if owner not in self._weights:
             value = Wide.exp(asking.log_density(node.family, self._parameters[owner], x))
             return Dual(value, zeros((len(direction.mantissa), *value.shape)))
@@ -272,7 +270,7 @@ class WidePasses:
     def _add_statistics(self, to: dict[int, Statistics], i: int, X: Array, change: Array) -> None:
         node, owner = self.circuit.nodes[i], self.circuit.owners[i]
         assert isinstance(node, Input)
-        found = asking.statistics(node.family, self._parameters[owner], X[:, node.variable], change)
+        found = asking.statistics(node.family, self._parameters[owner], X[:, node.columns], change)
         to[owner] = {name: to[owner][name] + array for name, array in found.items()} if owner in to else found
 
 

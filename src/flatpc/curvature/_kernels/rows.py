@@ -7,13 +7,11 @@ Units: with E the scale of a row, a value is `V 2^E`, its tangent `VT 2^E`, its 
 `AT 2^-E`. So A·V is the flow, whatever the scale.
 """
 
-import math
-
 import numpy as np
-from numba import njit
 
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, SCOPE
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
+from flatpc.engine.numba._kernels.underflow import power_of_two
 from flatpc.engine.numba._kernels.work_items import scale_of
 
 COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
@@ -21,7 +19,7 @@ COUNTED, MOVED, STILL, UNWANTED = 1, 2, 4, 8
 its values are zero and nowhere written; nothing is wanted of it or of anything below, adjoints included."""
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def complete_marks(P, marks, wanted):
     """Add STILL and UNWANTED to steps whose own COUNTED and MOVED are there; `wanted[s]` if something of step s itself is."""
     for s in range(len(marks)):
@@ -53,4 +51,4 @@ def scale(E, B, P, s, b):
 @inner
 def power(shift):
     """2^shift; infinite rather than wrong where float64 can't hold it."""
-    return 1.0 if shift == 0 else math.ldexp(1.0, int(min(max(shift, -2000.0), 2000.0)))
+    return 1.0 if shift == 0 else power_of_two(shift, 2000.0)

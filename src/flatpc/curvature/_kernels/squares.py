@@ -7,7 +7,6 @@ with a mask, and logits, whose terms don't factorise, cost O(K²).
 """
 
 import numpy as np
-from numba import njit
 
 from flatpc.curvature._kernels.penalty_directions import SIMPLEX, curvature
 from flatpc.curvature._kernels.rows import COUNTED, power, scale, value_row
@@ -28,7 +27,7 @@ from flatpc.engine.numba._kernels.columns import (
     WEIGHT,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.dense import FAST
 from flatpc.engine.numba._kernels.work_items import view
 
@@ -114,7 +113,7 @@ def _squares_table(P, B, T, V, E, A, OUT, space, s):
         OUT[s, r] = out
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def squares(P, B, W, T, M, marks, V, E, A, OUT, space, t, n_threads, barrier):
     """OUT[s, r]: the negated trace that step s contributes at row r; 0 for a step whose parameters don't count."""
     for s in range(t, len(P.steps), n_threads):

@@ -1,7 +1,6 @@
 """The walks over a batch that the kernels of this folder make, level by level: a level uses only what lower ones have made."""
 
 import numpy as np
-from numba import njit
 
 from flatpc.curvature._kernels.downward import pull, push
 from flatpc.curvature._kernels.row_statistics import add_row_statistics
@@ -17,13 +16,13 @@ from flatpc.engine.numba._kernels.columns import (
     KRONECKER,
     TABLE_INPUT,
 )
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.threads import meet
 
 ROWS_PER_ITEM = 64
 
 
-@njit(cache=True, boundscheck=False)
+@kernel
 def cut(task_ptr, task, rows_of, cost_of, n_threads):
     """Items `(step, lo, hi, thread)` of every task, and where each level's items start."""
     total = 0
@@ -68,7 +67,7 @@ def _rise_one(P, B, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, s, lo, h
         move_sum(P, B, W, dW, M, marks, V, E, A, VT, shared, space, s, lo, hi)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def rise(P, B, ptr, item, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, t, n_threads, barrier):
     """Fill VT, direction by direction while a step's weights and values are in cache."""
     for phase in range(len(ptr) - 1):
@@ -82,7 +81,7 @@ def rise(P, B, ptr, item, W, dW, T, dT, M, marks, V, E, A, VT, shared, space, t,
         meet(barrier, t, n_threads, phase)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def descend(P, B, ptr, item, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared, second, space, t, n_threads, barrier):
     """Fill A, or AT if `second`; items in the opposite order."""
     for phase in range(len(ptr) - 1):
@@ -98,7 +97,7 @@ def descend(P, B, ptr, item, W, dW, M, marks, V, E, A, VT, AT, root_flow, shared
         meet(barrier, t, n_threads, phase)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def gather(P, B, owners, W, T, M, marks, V, E, A, VT, AT, count, OW, OT, shared, what, space, t, n_threads, barrier):
     """Add to OW and OT, in each direction, what `sums_over_rows.py` says, one block of parameters at a time."""
     for block in range(t, len(owners.weight_ptr) - 1, n_threads):
@@ -119,7 +118,7 @@ def gather(P, B, owners, W, T, M, marks, V, E, A, VT, AT, count, OW, OT, shared,
                     gather_table(P, B, T, V, E, A, AT[d], count, OT[d], shared, what, space, s)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def row_statistics(P, B, owners, T, V, G, count, ST, t, n_threads, barrier):
     """Add to ST, in the layout of the input parameters, one block of parameters at a time."""
     for block in range(t, len(owners.input_ptr) - 1, n_threads):
