@@ -57,7 +57,18 @@ def test_sam_by_name():
 
 def test_every_name_has_default_options():
     named = {type(read_one(name)).__name__ for name in fp.learning.regularizer_names()}
-    built_in = {"ASAM", "SAM", "Dropout", "Entropy", "HyperWeights", "Laplace", "PruneGrow", "Sharpness", "Softening"}
+    built_in = {
+        "ASAM",
+        "SAM",
+        "Dropout",
+        "Entropy",
+        "HyperWeights",
+        "Laplace",
+        "PruneGrow",
+        "Sharpness",
+        "Softening",
+        "WeightedTrace",
+    }
     assert built_in <= named
     assert_same_bits(fit(regularizer=None), fit(regularizer=[]))
 

@@ -1,5 +1,6 @@
 """Learning: EM and gradient descent, sharpness-aware or plain, with schedules, and checkpoints."""
 
+from flatpc.learning.conditional import ConditionalFit, fit_conditional
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.regularizers.dropout import Dropout
@@ -12,6 +13,7 @@ from flatpc.learning.regularizers.registry import register_regularizer, regulari
 from flatpc.learning.regularizers.sam import ASAM, SAM
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.learning.regularizers.softening import Softening
+from flatpc.learning.regularizers.weighted_trace import WeightedTrace
 from flatpc.learning.run.history import History, degree_of_overfitting
 from flatpc.learning.run.notes import LearningWarning
 from flatpc.learning.run.options import Run
@@ -22,7 +24,9 @@ from flatpc.learning.steps.adam import Adam
 from flatpc.learning.steps.em import EM
 from flatpc.learning.steps.em_learner import Statistics
 from flatpc.learning.steps.em_step import EMStep
+from flatpc.learning.steps.newton import NaturalGradient, Newton
 from flatpc.learning.steps.sgd import SGD
+from flatpc.learning.updating import Update, forget, learn
 
 __all__ = [
     "ASAM",
@@ -30,6 +34,7 @@ __all__ = [
     "SAM",
     "SGD",
     "Adam",
+    "ConditionalFit",
     "Dropout",
     "EMStep",
     "EMUpdate",
@@ -39,6 +44,8 @@ __all__ = [
     "HyperWeights",
     "Laplace",
     "LearningWarning",
+    "NaturalGradient",
+    "Newton",
     "PruneGrow",
     "Regularizer",
     "Run",
@@ -47,9 +54,14 @@ __all__ = [
     "Statistics",
     "Stopping",
     "TensorBoard",
+    "Update",
+    "WeightedTrace",
     "cosine",
     "degree_of_overfitting",
     "fit",
+    "fit_conditional",
+    "forget",
+    "learn",
     "linear",
     "register_regularizer",
     "regularizer_names",

@@ -6,22 +6,20 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._messages import VALID, Message, Option, about
 from flatpc._options import choice, flag, moved, seed_number, thread_count, whole_number
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine import clock
-from flatpc.engine.contract import check_dtype, get_engine
-from flatpc.engine.numba.evaluator import Evaluator, Work
-from flatpc.engine.numba.evidence import Evidence
-from flatpc.errors import FlatpcError, OptionError, ParameterError
+from flatpc.engine.contract import Work, check_dtype, get_evaluator
+from flatpc.errors import FlatpcError, OptionError, ParameterError, ShapeError
 from flatpc.learning.loop import Loop, Plan
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.checkpoint import State, fingerprint
 from flatpc.learning.run.distributed import Workers, connect
+from flatpc.learning.run.feeding import Feed, InMemory, Judges, JudgesInMemory, JudgesOfSource, Streamed
 from flatpc.learning.run.history import History, degree_of_overfitting
+from flatpc.learning.run.memory import MEMORY
 from flatpc.learning.run.notes import notes_on
 from flatpc.learning.run.options import Run, read_run
 from flatpc.learning.run.stopping import Stopping, read_stopping
@@ -29,6 +27,7 @@ from flatpc.learning.settings import Settings
 from flatpc.learning.steps.method import Method, read_method
 from flatpc.learning.steps.rows import TrainingRows
 from flatpc.tables.reading import MISSING
+from flatpc.tables.sources import Source, as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -82,6 +81,7 @@ def fit(
     *,
     valid: Any = None,
     sample_weight: Any = None,
+    valid_weight: Any = None,
     method: str | Method = "em",
     epochs: int = 100,
     batch_size: int | None = 200,
@@ -91,7 +91,8 @@ def fit(
     run: str | os.PathLike[str] | Run | None = None,
     seed: int = 0,
     missing: str = "raise",
-    engine: str = "numba",
+    engine: str = "auto",
+    device: Any = None,
     dtype: str = "float32",
     n_threads: int | None = None,
     progress: bool = True,
@@ -103,18 +104,22 @@ def fit(
     circuit
         Where to start; it is not changed.
     X
-        Rows to learn from.
+        Rows to learn from: a table, or a source that is read in blocks, such as `fp.tables.scan("rows/*.parquet")` makes. How
+        a source is shuffled and what memory it takes is told in `docs/scaling.md`.
     valid
-        Rows to judge by, after every epoch. Optional.
+        Rows to judge by, after every epoch: a table or a source. Optional.
     sample_weight
         How often each row of `X` counts: one number of 0 or more per row. Learning with whole numbers is the same as
         repeating rows. None counts each row once.
+    valid_weight
+        How often each validation row counts in the mean that judges; as `sample_weight`.
     method
-        `"em"`, `"adam"` or `"sgd"`, or one of them with options: `fp.EM(step_size=0.3)`, `fp.Adam(...)`, `fp.SGD(...)`.
+        `"em"`, `"adam"`, `"sgd"`, `"newton"` or `"natural-gradient"`, or one of them with options: `fp.EM(step_size=0.3)`,
+        `fp.Adam(...)`, `fp.SGD(...)`, `fp.Newton(...)`, `fp.NaturalGradient(...)`.
     epochs
         Passes over the rows.
     batch_size
-        Rows per step; None takes all of them at once.
+        Rows per step; None takes all of them at once, as Newton's method always does.
     regularizer
         One of `fp.learning.regularizer_names()`, or one with its options (`fp.learning.Laplace(0.1, on="inputs")`), or a list
         of those that go together. `"auto"` tries several, and none, for a fifth of the epochs each and takes what validation
@@ -129,14 +134,15 @@ def fit(
         Random seed, of the order of rows and of all that regularisers draw.
     missing
         `"raise"`, or `"marginalize"` to learn from rows with NaN.
-    engine
-        `"numba"`, the one that learns.
+    engine, device
+        `"auto"` is `"numba"` on the CPU, the fastest there, and `"torch"` on any other device, such as `device="cuda"`. With
+        torch, flows are computed on the device, and the small rest of a step on the CPU.
     dtype
         `"float32"`: values and weights in single precision, which is faster, and whatever that can't settle in float64: rows
         that underflow, circuits with tiny weights, and the whole run if a unit loses all its weights. `"float64"`: all in double
         precision. The validation NLL of the last and of the best epoch is judged in float64 in any case.
     n_threads
-        Threads to use; None decides by the size of a step. Results don't depend on it.
+        Threads to use; None decides by the size of a step. Results don't depend on it. Torch has a setting of its own.
     progress
         Show a progress bar, on a terminal.
 
@@ -163,11 +169,11 @@ def fit(
     True
     """
     check_circuit(circuit)
-    choice("engine", engine, ("numba",))
     how = read_method(method)
     settings = Settings(
         valid=valid,
         sample_weight=sample_weight,
+        valid_weight=valid_weight,
         method=how,
         epochs=whole_number("epochs", epochs, 0),
         batch_size=None if batch_size is None else whole_number("batch_size", batch_size, 1),
@@ -176,6 +182,8 @@ def fit(
         run=read_run(run),
         seed=seed_number(seed),
         missing=choice("missing", missing, MISSING),
+        engine=engine,
+        device=device,
         dtype=check_dtype(dtype),
         n_threads=thread_count(n_threads),
         progress=flag("progress", progress),
@@ -222,24 +230,53 @@ def _run(circuit: Circuit, X: Any, settings: Settings) -> Fit:
 
 def _once(circuit: Circuit, X: Any, settings: Settings) -> Fit:
     if settings.stopping.patience is not None and settings.valid is None:
-        raise OptionError("Stopping(patience=...) judges by validation rows; pass valid=...", option="stopping")
+        patience = Option("patience", text="Stopping(patience=...)")
+        raise OptionError(Message(f"{patience} judges by validation rows; pass {VALID}", patience, VALID), option="stopping")
     method, regularizers = settings.method, settings.regularizers
     regularizers.check(method, settings.valid is not None)
-    rows = TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
-    judges = None if settings.valid is None else _read_valid(circuit, settings.valid, settings.missing)
+    source = _read_source(circuit, X, settings.sample_weight)
+    rows = None if source is not None else TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
+    n_rows = len(rows.X) if rows is not None else (source and source.n_rows) or 0
+    valid = None if settings.valid is None else _read_valid(circuit, settings.valid, settings.missing, settings.valid_weight)
+    if valid is None and settings.valid_weight is not None:
+        raise OptionError("valid_weight counts validation rows; pass valid=..., or leave it out.", option="valid_weight")
     workers = connect() if settings.run.distributed else Workers()
-    size = min(settings.batch_size or len(rows.X), len(rows.X))
+    if method.exact and source is not None:
+        raise OptionError(f"method={method.name!r} takes all rows at once; give rows that are in memory.")
+    size = n_rows if method.exact else min(settings.batch_size or n_rows, n_rows)
     n_threads = settings.n_threads
     if n_threads is None and circuit.n_edges * size < WORTH_THREADS:
         n_threads = 1
-    evaluator = Evaluator(circuit, settings.dtype, n_threads)
-    learner = method.learner(evaluator, rows, regularizers, workers, settings.seed)
-    plan = Plan(settings.epochs, size, settings.seed, settings.stopping, settings.run, settings.progress)
-    options = {**settings.identity(), "sample_weight": rows.weights, "processes": workers.n}
-    identity = {} if settings.run.checkpoint is None else fingerprint(circuit, rows.X, judges, options)
-    prepared = None if judges is None else Evidence(evaluator.program, judges)
-    loop = Loop(learner, plan, rows, prepared, workers, identity)
-    loop.run(notes_on(circuit, rows.X, settings.batch_size))
+    evaluator = get_evaluator(
+        circuit, engine=settings.engine, device=settings.device, n_threads=n_threads,
+        dtype="float64" if method.exact else settings.dtype,
+        memory=None if source is None else MEMORY,
+    )  # fmt: skip
+    feed: Feed
+    if rows is not None:
+        feed = InMemory(rows, evaluator, size, settings.seed)
+    else:
+        assert source is not None
+        feed = Streamed(
+            source, circuit, evaluator, settings.missing, size, settings.seed, settings.engine, settings.device,
+            sampled=regularizers.that_defines("collect") is not None,
+        )  # fmt: skip
+    learner = method.learner(evaluator, feed.rows, regularizers, workers, settings.seed)
+    judges: Judges | None = None
+    if valid is not None:
+        judges = (
+            JudgesOfSource(valid, circuit, settings.missing) if isinstance(valid, Source) else JudgesInMemory(valid, evaluator)
+        )
+    plan = Plan(settings.epochs, settings.stopping, settings.run, settings.progress)
+    options = {**settings.identity(), "sample_weight": feed.rows.weights, "processes": workers.n}
+    if judges is not None and judges.weights is not None:
+        options["valid_weight"] = judges.weights
+    identity = {}
+    if settings.run.checkpoint is not None:
+        learnt_from = feed.rows.X if source is None else source.identity()
+        identity = fingerprint(circuit, learnt_from, None if judges is None else judges.identity(), options)
+    loop = Loop(learner, plan, feed, judges, workers, identity)
+    loop.run(notes_on(circuit, feed.rows.X, n_rows, settings.batch_size))
     state, best = loop.state, loop.best()
     history, best_nll = state.history, state.best_nll
     if judges is not None and evaluator.dtype == "float32":
@@ -250,7 +287,7 @@ def _once(circuit: Circuit, X: Any, settings: Settings) -> Fit:
     return Fit(loop.result(), history, state.stopped, state.best_epoch, best_nll, best, state.notes, evaluator.work)
 
 
-def _judged(state: State, judges: NDArray[np.float64], last: Circuit | None, best: Circuit) -> tuple[History, float]:
+def _judged(state: State, judges: Judges, last: Circuit | None, best: Circuit) -> tuple[History, float]:
     """The history with the validation NLL of its last and its best epoch in float64, and that of the best."""
     history = History(dict(row) for row in state.history)
     ends = {} if last is None or not history else {len(history): last}
@@ -258,13 +295,29 @@ def _judged(state: State, judges: NDArray[np.float64], last: Circuit | None, bes
         ends[state.best_epoch] = best
     for epoch, circuit in ends.items():
         row = history[epoch - 1]
-        row["valid_nll"] = -float(get_engine().log_prob(circuit, judges).mean())
+        row["valid_nll"] = -judges.mean_log_prob(circuit)
         row["overfitting"] = degree_of_overfitting(row["train_nll"], row["valid_nll"])
     return history, history[state.best_epoch - 1]["valid_nll"] if state.best_epoch else state.best_nll
 
 
-def _read_valid(circuit: Circuit, valid: Any, missing: str) -> NDArray[np.float64]:
+def _read_source(circuit: Circuit, X: Any, weights: Any, option: str = "sample_weight") -> Source | None:
+    """X as a source that knows how many rows it has; None if it is a table."""
+    found = as_source(X)
+    if found is None:
+        return None
+    if weights is not None:
+        raise OptionError(f"{option} counts rows in memory; repeat rows of a source instead.", option=option)
+    if len(found.names) != circuit.n_variables:
+        raise ShapeError(
+            f"The source has {len(found.names)} columns, but the circuit is over {circuit.n_variables} variables; "
+            f"give one column for each variable, in order: fp.tables.scan(..., columns=[...])."
+        )
+    return found.counted()
+
+
+def _read_valid(circuit: Circuit, valid: Any, missing: str, weights: Any) -> TrainingRows | Source:
     try:
-        return read_rows(circuit, valid, missing)
+        source = _read_source(circuit, valid, weights, "valid_weight")
+        return source if source is not None else TrainingRows.read(read_rows(circuit, valid, missing), weights, "valid_weight")
     except FlatpcError as error:
-        raise type(error)(f"Validation rows: {error}") from None
+        raise about("Validation rows", error) from None

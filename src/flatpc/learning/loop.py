@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array, Ints
 from flatpc._writing import check_target
 from flatpc.engine import clock
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
-from flatpc.errors import OptionError, WriteError
+from flatpc.engine.contract import Evaluator, Evidence
+from flatpc.errors import FlatpcError, OptionError, WriteError
 from flatpc.learning.run import checkpoint
 from flatpc.learning.run.checkpoint import State
 from flatpc.learning.run.distributed import Workers
+from flatpc.learning.run.feeding import Batch, Feed, Judges
 from flatpc.learning.run.history import JsonLines, Row, degree_of_overfitting
 from flatpc.learning.run.interrupt import Interrupt
 from flatpc.learning.run.notes import LearningWarning
@@ -28,14 +28,14 @@ from flatpc.learning.run.progress import Bar
 from flatpc.learning.run.schedules import Schedule
 from flatpc.learning.run.stopping import Stopping
 from flatpc.learning.steps import model
-from flatpc.learning.steps.rows import TrainingRows
+from flatpc.learning.steps.pieces import Pieces
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 FINAL = ("early stopping", "diverged", "callback")
+WRITING = 20
+"""How many times longer than writing a checkpoint it takes at least until the next: a twentieth of the time is for that."""
 """Reasons to end that hold when the run is resumed."""
 
 
@@ -52,11 +52,18 @@ class Learner(Protocol):
     def step(self, evidence: Evidence, rows: Ints, progress: float, weights: Array | None = None) -> float:
         """One step; the mean log-likelihood of the rows before it. `weights` has one number for each row of the evidence."""
 
+    def step_over(self, pieces: Pieces, progress: float) -> float:
+        """The same for a batch that comes in pieces."""
+
     def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """Called after each epoch, before it is recorded; the validation NLL may be NaN."""
 
-    def check(self, evidence: Evidence, weights: Array | None = None) -> None:
-        """Raise `Diverged` if the present parameters are no good."""
+    def check(self, mean_log_prob: Callable[[Evaluator], float]) -> None:
+        """Raise `Diverged` if the present parameters, of which the function has the mean log-likelihood, are no good."""
+
+    @property
+    def resumes_anywhere(self) -> bool:
+        """Whether a state in the middle of an epoch is enough to go on; after an epoch it always is."""
 
     def state(self) -> model.Parameters:
         """Arrays from which `restore` goes on, bit for bit."""
@@ -74,8 +81,6 @@ class Plan:
     """How long to learn and what to do on the way."""
 
     epochs: int
-    batch_size: int
-    seed: int
     stopping: Stopping
     run: Run
     progress: bool
@@ -90,16 +95,16 @@ class Loop:
     """Runs a learner through a plan; everything that must survive a crash is in `state`."""
 
     def __init__(
-        self, learner: Learner, plan: Plan, rows: TrainingRows, valid: Evidence | None, workers: Workers, identity: dict[str, str]
+        self, learner: Learner, plan: Plan, feed: Feed, valid: Judges | None, workers: Workers, identity: dict[str, str]
     ) -> None:
-        self.learner, self.plan, self.rows = learner, plan, rows
-        self.evidence, self.valid = Evidence(learner.evaluator.program, rows.X), valid
+        self.learner, self.plan, self.feed, self.valid = learner, plan, feed, valid
         self.workers, self.identity = workers, identity
         self.state = State()
         self._good = self._last = learner.state()
         """The learner's state after the last epoch, and after the last one whose parameters have proved good."""
         self._before = 0.0
-        self._start = clock.now()
+        self._start = self._saved = clock.now()
+        self._wrote = 0.0
 
     @property
     def seconds(self) -> float:
@@ -117,7 +122,7 @@ class Loop:
             for note in self.state.notes:
                 bar.say(note)
             while not self.state.stopped and self.state.epoch < self.plan.epochs:
-                row = self._epoch(interrupt)
+                row = self._epoch(interrupt, bar)
                 if row is None:
                     break
                 bar(row)
@@ -155,8 +160,9 @@ class Loop:
         self.state = found
         self.learner.restore(found.learner)
         self.learner.evaluator.work = found.work
-        self._good = self._last = found.learner
-        self._before = found.history[-1]["seconds"] if found.history else 0.0
+        self._last = found.learner
+        self._good = found.good or found.learner
+        self._before = found.seconds
         if not found.stopped and self._before > self.plan.time_budget:
             found.stopped = "time budget"
 
@@ -170,8 +176,22 @@ class Loop:
         if last or self.state.epoch % self.plan.run.checkpoint_every == 0:
             # Whom the clock or the user stopped may go on another time.
             final = self.state.stopped if self.state.stopped in FINAL else ""
-            state = replace(self.state, learner=self._last, stopped=final, work=self.learner.evaluator.work)
-            self._aside(checkpoint.write, self.plan.run.checkpoint, state, self.identity)
+            self._write(replace(self.state, learner=self._last, stopped=final))
+
+    def _save_midway(self, *, now: bool) -> None:
+        """Write where the epoch is, if it is time; not if the learner couldn't go on from there."""
+        if self.plan.run.checkpoint is None or not self._leads or not self.state.batches or not self.learner.resumes_anywhere:
+            return
+        wait = self.plan.run.checkpoint_seconds
+        if now or clock.now() - self._saved >= (max(wait, WRITING * self._wrote) if wait else 0.0):
+            self._write(replace(self.state, learner=self.learner.state(), good=self._good, stopped=""))
+
+    def _write(self, state: State) -> None:
+        state = replace(state, work=self.learner.evaluator.work, seconds=self.seconds)
+        began = clock.now()
+        self._aside(checkpoint.write, self.plan.run.checkpoint, state, self.identity)
+        self._saved = clock.now()
+        self._wrote = self._saved - began
 
     def _aside(self, write: Callable[..., None], *arguments: Any) -> None:
         """Write what is not the result; if that fails, the result is still worth having."""
@@ -185,41 +205,50 @@ class Loop:
 
     # ---- one epoch ------------------------------------------------------------------------------------------------
 
-    def _batches(self, epoch: int) -> Iterator[Ints]:
-        n, size = len(self.evidence), self.plan.batch_size
-        if size >= n:
-            yield np.arange(n)
-            return
-        order = np.random.default_rng([self.plan.seed, epoch]).permutation(n)
-        for start in range(0, n, size):
-            yield order[start : start + size]
-
-    def _epoch(self, interrupt: Interrupt) -> Row | None:
-        """One epoch, recorded; None if it was cut short."""
-        epoch, n = self.state.epoch, len(self.evidence)
-        total, done, weights = 0.0, 0, self.rows.weights
-        for rows in self._batches(epoch):
-            progress = (epoch + done / n) / self.plan.epochs
-            try:
-                total += self.rows.weight_of(rows) * self.learner.step(self.evidence, rows, progress, weights)
-            except Diverged as problem:
-                self._give_up(str(problem))
-                return None
-            if done == 0:
-                self._good = self._last
-            done += len(rows)
-            why = "interrupted" if interrupt.asked else "time budget" if self.seconds > self.plan.time_budget else ""
-            # Processes must agree, or one would wait for the others for ever.
-            if (why or self.workers.n > 1) and self.workers.any(bool(why)):
-                self.state.stopped = why or "another process"
-                if done < n:
+    def _epoch(self, interrupt: Interrupt, bar: Bar) -> Row | None:
+        """One epoch, or what is left of it, recorded; None if it was cut short."""
+        state, n = self.state, self.feed.n_rows
+        progress = state.epoch / self.plan.epochs
+        try:
+            for batch in self.feed.batches(state.epoch, state.batches):
+                progress = (state.epoch + state.rows / n) / self.plan.epochs
+                try:
+                    state.total += batch.weight * self._step(batch, progress)
+                except Diverged as problem:
+                    self._give_up(str(problem))
                     return None
-                break
-        return self._record(-total / self.rows.weight, progress)
+                if state.batches == 0:
+                    self._good = self._last
+                state.batches += 1
+                state.rows += batch.n_rows
+                why = "interrupted" if interrupt.asked else "time budget" if self.seconds > self.plan.time_budget else ""
+                # Processes must agree, or one would wait for the others for ever.
+                if (why or self.workers.n > 1) and self.workers.any(bool(why)):
+                    state.stopped = why or "another process"
+                    if state.rows < n:
+                        self._save_midway(now=True)
+                        return None
+                    break
+                if state.rows < n:
+                    self._save_midway(now=False)
+                    bar.within(state.epoch, state.rows, n)
+        except FlatpcError:
+            # Rows that can't be read any more: what was learnt so far isn't lost.
+            self._save_midway(now=True)
+            raise
+        return self._record(-state.total / self.feed.rows.weight, progress)
+
+    def _step(self, batch: Batch, progress: float) -> float:
+        if batch.pieces is not None:
+            return self.learner.step_over(batch.pieces, progress)
+        assert batch.evidence is not None
+        assert batch.rows is not None
+        return self.learner.step(batch.evidence, batch.rows, progress, batch.weights)
 
     def _record(self, train_nll: float, progress: float) -> Row:
         state = self.state
         state.epoch += 1
+        state.batches, state.rows, state.total = 0, 0, 0.0
         valid_nll = self._valid_nll()
         overfitting = degree_of_overfitting(train_nll, valid_nll)
         mu = self.learner.mu
@@ -247,18 +276,24 @@ class Loop:
     def _valid_nll(self) -> float:
         if self.valid is None:
             return math.nan
-        log_prob = self.learner.evaluator.log_prob(self.valid)
-        impossible = int(np.isneginf(log_prob).sum())
+        total, n, impossible, first = 0.0, 0, 0, 0
+        weights = self.valid.weights
+        for log_prob in self.valid.log_probs(self.learner.evaluator):
+            none = np.isneginf(log_prob)
+            if none.any() and not impossible:
+                first = n + int(np.flatnonzero(none)[0])
+            impossible += int(none.sum())
+            total += float(log_prob.sum() if weights is None else weights @ log_prob)
+            n += len(log_prob)
         if impossible and self.state.epoch == 1:
-            first = int(np.flatnonzero(np.isneginf(log_prob))[0])
             note = (
-                f"{impossible} of {len(log_prob)} validation rows have probability 0 (row {first} is the first), so "
+                f"{impossible} of {n} validation rows have probability 0 (row {first} is the first), so "
                 f"the validation NLL is infinite; they hold values that training never had. "
                 f"Smooth, for example with regularizer=fp.learning.Laplace(pseudocount=1.0)."
             )
             self.state.notes.append(note)
             warnings.warn(note, LearningWarning, stacklevel=6)
-        return -float(log_prob.mean())
+        return -total / (n if weights is None else float(weights.sum()))
 
     def _sharpness(self) -> float:
         every = self.plan.run.sharpness_every
@@ -266,11 +301,12 @@ class Loop:
             return math.nan
         from flatpc import curvature
 
-        return self.rows.mean(curvature.trace(model.to_circuit(self.learner.evaluator), self.evidence.X))
+        circuit = model.to_circuit(self.learner.evaluator)
+        return self.feed.mean(lambda X: curvature.trace(circuit, X, missing="marginalize"))
 
     def _check(self) -> None:
         try:
-            self.learner.check(self.evidence, self.rows.weights)
+            self.learner.check(self.feed.mean_log_prob)
         except Diverged as problem:
             self._give_up(str(problem))
 

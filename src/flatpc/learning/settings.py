@@ -18,6 +18,7 @@ class Settings:
 
     valid: Any
     sample_weight: Any
+    valid_weight: Any
     method: Method
     epochs: int
     batch_size: int | None
@@ -26,6 +27,8 @@ class Settings:
     run: Run
     seed: int
     missing: str
+    engine: str
+    device: Any
     dtype: Dtype
     n_threads: int | None
     progress: bool

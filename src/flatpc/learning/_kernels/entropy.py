@@ -7,10 +7,11 @@ log(a/b) + r/b. Each φ is a convex, falling function of λ, and so is log Σ ex
 import math
 
 import numpy as np
-from numba import njit
+
+from flatpc.engine.numba._kernels.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def wright_omega(z, w):
     """The ω > 0 with ω + log ω = z, from a guess `w`, which may be 0 for none."""
     if z < -50.0:
@@ -36,7 +37,7 @@ def wright_omega(z, w):
     return w
 
 
-@njit(cache=True)
+@kernel
 def maximise(a, e, b, exists, out, w):
     """Put into `out` the θ that maximises the objective of one unit; False if nothing speaks for any θ. `w` is scratch."""
     total, n = 0.0, 0
@@ -81,7 +82,7 @@ def maximise(a, e, b, exists, out, w):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def maximise_units(flows, entropies, b, exists, weights, alpha):
     """Update `weights [units, edges]` in place: (1-α)θ + αθ̃. `exists` may have no rows: all edges do."""
     n = flows.shape[1]

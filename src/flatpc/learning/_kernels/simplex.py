@@ -5,12 +5,11 @@ Each row of `places` is `(start, units, distance between units, entries, distanc
 
 import math
 
-from numba import njit
-
+from flatpc.engine.numba._kernels.compiling import kernel
 from flatpc.engine.numba._kernels.dense import FAST
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def softmax(places, exists, Z, W):
     """W = softmax(Z), unit by unit; entries that don't exist stay 0. `exists` may be empty."""
     for i in range(len(places)):
@@ -32,7 +31,7 @@ def softmax(places, exists, Z, W):
                 W[at + c * along] *= scale
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=FAST)
+@kernel(fastmath=FAST)
 def _add_row(w, g, factor, are_flows, out):
     total = 0.0
     if are_flows:
@@ -47,7 +46,7 @@ def _add_row(w, g, factor, are_flows, out):
             out[c] += factor * w[c] * (g[c] - total)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@kernel
 def to_logits(places, W, G, factor, are_flows, OUT):
     """Add `factor` times the gradient in logits, θ (g - Σ θ g), to OUT; if G holds flows θ g already, F - θ Σ F."""
     for i in range(len(places)):

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.learning.run.history import degree_of_overfitting
 from flatpc.learning.steps.unconstrained import Unconstrained
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Gradients = Callable[[Ints], Any]
-"""Rows -> the gradients of likelihood and penalty at the present parameters."""
+Gradients = Callable[[Any], Any]
+"""A batch -> the gradients of likelihood and penalty at the present parameters."""
 
 N_BATCHES = 5
 SAME_WAY = 0.01
@@ -33,7 +31,7 @@ class Rule(Protocol):
     before: tuple[float, float]
     """Training and validation NLL of the epoch before; NaN at the start."""
 
-    def see(self, rows: Ints, likelihood: Array, penalty: Array) -> None:
+    def see(self, batch: Any, likelihood: Array, penalty: Array) -> None:
         """A batch, and the gradients in z before its step."""
 
     def first(self, likelihood: Array, penalty: Array) -> float:
@@ -60,7 +58,7 @@ class Overfitting:
         self.before = (math.nan, math.nan)
         self._sums = np.zeros((2, unconstrained.size))
 
-    def see(self, rows: Ints, likelihood: Array, penalty: Array) -> None:
+    def see(self, batch: Any, likelihood: Array, penalty: Array) -> None:
         """Add up."""
         self._sums += likelihood, penalty
 
@@ -91,12 +89,12 @@ class Released:
     def __init__(self, sharpness: Sharpness, n_weights: int) -> None:
         self.sharpness, self.n_weights = sharpness, n_weights
         self.before = (math.nan, math.nan)
-        self._batches: list[Ints] = []
+        self._batches: list[Any] = []
 
-    def see(self, rows: Ints, likelihood: Array, penalty: Array) -> None:
+    def see(self, batch: Any, likelihood: Array, penalty: Array) -> None:
         """Remember the first batches of an epoch."""
         if len(self._batches) < N_BATCHES:
-            self._batches.append(rows)
+            self._batches.append(batch)
 
     def first(self, likelihood: Array, penalty: Array) -> float:
         """As after an epoch in which nothing moved."""
@@ -112,7 +110,7 @@ class Released:
             factor = self.sharpness.kappa ** min(overfitting, self.sharpness.max_overfitting)
         else:
             factor = 1.0
-        norms = [self._norms(*gradients(rows)) for rows in self._batches]
+        norms = [self._norms(*gradients(batch)) for batch in self._batches]
         self.restart(train_nll, valid_nll)
         return self._balance(norms, factor, mu)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flatpc._messages import VALID, Message
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
@@ -49,7 +50,7 @@ def fit_auto(
     checkpoint of its own, numbered from 0.
     """
     if settings.valid is None:
-        raise OptionError("'auto' chooses a regulariser by validation rows; pass valid=...")
+        raise OptionError(Message(f"'auto' chooses a regulariser by validation rows; pass {VALID}", VALID))
     given, tried = candidates(regularizer, sharpness, settings.method)
     trial = replace(settings, epochs=max(1, round(TRIAL_SHARE * settings.epochs)), progress=False)
     judged = []

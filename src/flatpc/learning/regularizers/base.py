@@ -20,14 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._typing import Array
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.fitting import Fit
     from flatpc.learning.regularizers.sharpness import Sharpness
     from flatpc.learning.settings import Settings
@@ -38,11 +36,11 @@ if TYPE_CHECKING:
     from flatpc.learning.steps.rows import TrainingRows
     from flatpc.learning.steps.unconstrained import Unconstrained
 
-Array = NDArray[np.float64]
 
 HOOKS = {
     "em": ("counts", "m_step", "collect", "around"),
     "gradient": ("penalty", "gradient", "offset", "unconstrained", "collect", "around"),
+    "newton": ("counts",),
 }
 """Which hooks each kind of method uses."""
 ALONE = {
@@ -321,4 +319,6 @@ def check_kind(part: Regularizer, method: Method) -> None:
         raise OptionError(f"{name} defines no hook of fp.learning.Regularizer, so it would do nothing; define one.")
     if method.kind == "em":
         raise OptionError(f"{name} is for gradient learning; leave it out with method='em', or choose 'adam' or 'sgd'.")
+    if method.kind == "newton":
+        raise OptionError(f"method={method.name!r} takes fp.learning.Laplace only; leave {name} out, or choose 'em' or 'adam'.")
     raise OptionError(f"{name} changes the M-step of EM; leave it out with method={method.name!r}.")

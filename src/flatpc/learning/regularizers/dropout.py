@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number, put, whole_number
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Evaluator, Evidence
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.run.schedules import as_schedule
@@ -24,8 +24,6 @@ from flatpc.learning.steps.collect import weighted_sum
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.rows import TrainingRows
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _STREAM = 0xD40
 """Keeps these draws apart from the order of rows, which is drawn from the same seed."""
 
@@ -113,7 +111,7 @@ class Dropped:
         if self.dropout.inputs > 0:
             X = evidence.X[rows]
             X[rng.random(X.shape) < self.dropout.inputs] = np.nan
-            evidence, rows = Evidence(evidence.program, X), np.arange(len(rows))
+            evidence, rows = self.evaluator.evidence(X), np.arange(len(rows))
         size = self.dropout.rows_per_mask or len(rows)
         if self.dropout.sums == 0 or len(rows) == 0:
             size = len(rows)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._typing import Array
 from flatpc.learning.regularizers.base import Regularizer
 
 if TYPE_CHECKING:
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.steps.inputs import Group
     from flatpc.learning.steps.m_step import MStep
-
-Array = NDArray[np.float64]
 
 
 class EMUpdate(Regularizer):

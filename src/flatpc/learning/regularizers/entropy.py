@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import flag, number, put
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Sum
+from flatpc.engine.contract import Evaluator
 from flatpc.engine.numba._kernels import update
-from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.errors import OptionError, TiedParametersError
 from flatpc.learning._kernels.entropy import maximise_units
 from flatpc.learning.regularizers.base import Regularizer
@@ -34,8 +35,6 @@ from flatpc.learning.steps.inputs import Group, update_inputs
 from flatpc.learning.steps.m_step import Batch
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.topdown import below, entropies, hand_down, root_probability
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import put, whole_number
-from flatpc.engine.numba.evaluator import Evaluator
+from flatpc._typing import Array
+from flatpc.engine.contract import Evaluator
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.unconstrained import Unconstrained
 
-Array = NDArray[np.float64]
 Shape = tuple[int, int]
 
 

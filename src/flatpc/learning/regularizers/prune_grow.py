@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flatpc import queries
 from flatpc._options import number, put, whole_number
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import get_engine
@@ -15,6 +16,7 @@ from flatpc.learning.steps.rows import TrainingRows
 from flatpc.structures.edit.compacting import compact
 from flatpc.structures.edit.growing import grow
 from flatpc.structures.edit.pruning import share_of_edges, without_least
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -62,11 +64,16 @@ class PruneGrow(Regularizer):
     def around(self, learn: Callable[[Circuit, Any, Settings], Fit], circuit: Circuit, X: Any, settings: Settings) -> Fit:
         """All parts. Each has a checkpoint and a log of its own, numbered from 0."""
         epochs, n = settings.epochs, self.rounds + 1
-        rows = TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
+        source = as_source(X)
+        rows = None if source else TrainingRows.read(read_rows(circuit, X, settings.missing), settings.sample_weight)
         done: list[Fit] = []
         for part in range(n):
             if done:
-                flows = get_engine().flows(done[-1].circuit, rows.X, weights=rows.weights)
+                flows = (
+                    get_engine().flows(done[-1].circuit, rows.X, weights=rows.weights)
+                    if rows is not None
+                    else queries.flows(done[-1].circuit, source, missing=settings.missing)
+                )
                 pruned = without_least(done[-1].circuit, flows.sums, self.fraction)
                 circuit = grow(compact(pruned), noise=self.noise, seed=settings.seed + part)
             stopping, limit = settings.stopping, settings.stopping.time_budget

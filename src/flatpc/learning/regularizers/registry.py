@@ -15,6 +15,7 @@ from flatpc.learning.regularizers.prune_grow import PruneGrow
 from flatpc.learning.regularizers.sam import ASAM, SAM
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.learning.regularizers.softening import Softening
+from flatpc.learning.regularizers.weighted_trace import WeightedTrace
 
 Kind = TypeVar("Kind", bound=type[Regularizer])
 _BUILT_IN: dict[str, type[Regularizer]] = {
@@ -27,6 +28,7 @@ _BUILT_IN: dict[str, type[Regularizer]] = {
     "sam": SAM,
     "sharpness": Sharpness,
     "softening": Softening,
+    "weighted-trace": WeightedTrace,
 }
 _REGULARIZERS = dict(_BUILT_IN)
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.learning.regularizers.base import Regularizer
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

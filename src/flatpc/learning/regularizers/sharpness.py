@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flatpc._messages import VALID, Message, Option
 from flatpc._options import choice, flag, instance, number, put
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.base import Regularizer
@@ -15,7 +16,7 @@ from flatpc.learning.steps.method import Method
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.steps.inputs import Group
     from flatpc.learning.steps.m_step import KernelStep
 
@@ -133,15 +134,14 @@ class Sharpness(Regularizer):
 
     def check(self, method: Method, judged: bool) -> None:
         """Raise if μ is of a kind that the method doesn't have, or needs validation rows."""
-        is_em = method.kind == "em"
+        is_em, given = method.kind == "em", Option("mu", self.mu)
         if (self.mu == "adaptive" and is_em) or (self.mu == "mean-flow" and not is_em):
             assert isinstance(self.mu, str)
-            raise OptionError(
-                f"mu={self.mu!r} is for {METHODS[self.mu]}, not for {method.name}; "
-                f"choose a number or {'mean-flow' if is_em else 'adaptive'!r}."
-            )
+            other = "mean-flow" if is_em else "adaptive"
+            text = f"{given} is for {METHODS[self.mu]}, not for {method.name}; choose a number or {other!r}."
+            raise OptionError(Message(text, given), option="mu")
         if self.mu == "adaptive" and not judged:
-            raise OptionError("mu='adaptive' measures overfitting by validation rows; pass valid=...")
+            raise OptionError(Message(f"{given} measures overfitting by validation rows; pass {VALID}", given, VALID))
 
 
 def check_sharpness(value: Any) -> Sharpness:

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from flatpc._options import choice, number, put, whole_number
+from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.contract import Evaluator, Evidence
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.steps.collect import weighted_sum
@@ -34,8 +33,6 @@ from flatpc.learning.steps.rows import TrainingRows
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _STREAM = 0x50F7
 """Keeps draws apart from the order of rows, which is drawn from the same seed."""
@@ -204,7 +201,7 @@ class Drawn:
         drawn = self.draw(np.tile(evidence.X[rows], (n, 1)))
         counted = None if weights is None else np.tile(weights[rows], n)
         every = np.arange(len(drawn))
-        log_prob, gradient, statistics = self.evaluator.statistics(Evidence(evidence.program, drawn), every, counted)
+        log_prob, gradient, statistics = self.evaluator.statistics(self.evaluator.evidence(drawn), every, counted)
         return weighted_sum(log_prob, every, counted) / n, gradient / n, statistics / n
 
     def draw(self, X: Array) -> Array:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.base import ALONE, HOOKS, Regularizer, check_kind
 from flatpc.learning.regularizers.registry import read_one
 
 if TYPE_CHECKING:
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.regularizers.sharpness import Sharpness
     from flatpc.learning.steps.collect import Collect
     from flatpc.learning.steps.inputs import Group
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from flatpc.learning.steps.method import Method
     from flatpc.learning.steps.rows import TrainingRows
     from flatpc.learning.steps.unconstrained import Unconstrained
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Checkpoints: all that is needed to go on after a crash and end with the same bits.
 
 One safetensors file, replaced in one step: after a crash at any moment it holds the state after some epoch, never half of
-one. Shuffling needs no state, because the order of rows depends on seed and epoch alone.
+a state; if an epoch takes long, the state within it. Shuffling needs no state, because the order of rows depends on seed and
+epoch alone.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from safetensors.numpy import save as write_arrays
 
 from flatpc._writing import replace_file
 from flatpc.circuit.nodes import Sum
-from flatpc.engine.numba.evaluator import Work
+from flatpc.engine.contract import Work
 from flatpc.errors import FileFormatError, FlatpcError, OptionError
 from flatpc.learning.run.history import History, row_from_json, to_json
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-VERSION = 4
+VERSION = 5
+READ = (4, 5)
+"""Versions that are read: 4 knew of whole epochs only."""
 SAMPLES = 1000
 ROW = {"epoch", "train_nll", "valid_nll", "overfitting", "sharpness", "mu", "step_size", "seconds"}
 """Keys of a row of the history."""
@@ -52,6 +55,15 @@ class State:
     """Why the run ended, if it has."""
     work: Work = field(default_factory=Work)
     """What its passes have done."""
+    batches: int = 0
+    """Done of the next epoch, where a run was left in the middle of one."""
+    rows: int = 0
+    """Of these batches."""
+    total: float = 0.0
+    """Their log-likelihoods, each before its own step."""
+    good: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """The learner's state after the last epoch that proved good, where that is another one."""
+    seconds: float = 0.0
 
 
 def fingerprint(circuit: Circuit, X: Any, valid: Any, options: dict[str, Any]) -> dict[str, str]:
@@ -110,12 +122,14 @@ def _structure(circuit: Circuit) -> str:
 
 
 def _digest(rows: Any) -> str:
+    if isinstance(rows, str):
+        return rows
     return "none" if rows is None else hashlib.sha256(f"{rows.shape}".encode() + rows.tobytes()).hexdigest()
 
 
 def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) -> None:
     """Replace the checkpoint by this state."""
-    arrays = {f"{part}.{name}": array for part in ("learner", "best") for name, array in getattr(state, part).items()}
+    arrays = {f"{part}.{name}": array for part in ("learner", "best", "good") for name, array in getattr(state, part).items()}
     text: dict[str, Any] = {
         "version": VERSION,
         "identity": identity,
@@ -126,6 +140,10 @@ def write(path: str | os.PathLike[str], state: State, identity: dict[str, str]) 
         "notes": state.notes,
         "stopped": state.stopped,
         "work": asdict(state.work),
+        "batches": state.batches,
+        "rows": state.rows,
+        "total": to_json(state.total),
+        "seconds": state.seconds,
     }
     text["sha256"] = _digest_of(arrays, text)
     replace_file(path, write_arrays(arrays, {_KEY: json.dumps(text)}))
@@ -142,7 +160,7 @@ def read(path: str | os.PathLike[str], identity: dict[str, str]) -> State | None
         version, digest = text["version"], text.pop("sha256", None)
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a checkpoint that fit wrote ({error}); give another name or delete it.") from None
-    if version != VERSION:
+    if version not in READ:
         raise FileFormatError(f"{path} has version {version} of the format, and this flatpc reads {VERSION}; delete it.")
     if digest != _digest_of(arrays, text):
         raise FileFormatError(f"{path} is damaged: the checksum doesn't fit; delete it to start anew.")
@@ -165,7 +183,7 @@ def _check_identity(path: str | os.PathLike[str], found: dict[str, str], identit
 
 
 def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
-    parts: dict[str, dict[str, NDArray[Any]]] = {"learner": {}, "best": {}}
+    parts: dict[str, dict[str, NDArray[Any]]] = {"learner": {}, "best": {}, "good": {}}
     for name, array in arrays.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = array
@@ -185,6 +203,11 @@ def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         notes,
         stopped,
         Work(_count(work["passes"]), _count(work["steps"]), float(work["multiplications"])),
+        _count(text.get("batches", 0)),
+        _count(text.get("rows", 0)),
+        float(text.get("total", 0.0)),
+        parts["good"],
+        float(text.get("seconds", history[-1]["seconds"] if history else 0.0)),
     )
 
 

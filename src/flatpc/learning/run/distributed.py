@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._extras import need
+from flatpc._typing import Ints
 from flatpc.errors import OptionError
 
 if TYPE_CHECKING:
     from flatpc.learning.steps.em_learner import Statistics
-
-Ints = NDArray[np.int64]
 
 
 class Workers:

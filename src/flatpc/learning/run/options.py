@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flatpc._options import file_path, flag, function, put, several, whole_number, wrong
+from flatpc._options import file_path, flag, function, number, put, several, whole_number, wrong
 from flatpc.learning.run.history import Row
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Run:
         Record the exact sharpness of the training likelihood every so many epochs; 0 never does.
     distributed
         Share every batch among the processes started by torchrun.
+    checkpoint_seconds
+        Within an epoch, write the checkpoint when so many seconds have passed since the last one, and twenty times as many as
+        it took to write; 0 writes it after every batch.
 
     Raises
     ------
@@ -56,6 +59,7 @@ class Run:
     callbacks: Sequence[Callback] = ()
     sharpness_every: int = 0
     distributed: bool = False
+    checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         put(
@@ -68,6 +72,7 @@ class Run:
             ),
             sharpness_every=whole_number("Run: sharpness_every", self.sharpness_every, 0),
             distributed=flag("Run: distributed", self.distributed),
+            checkpoint_seconds=number("Run: checkpoint_seconds", self.checkpoint_seconds, 0.0, infinite=True),
         )
 
     def part(self, number: int) -> Run:

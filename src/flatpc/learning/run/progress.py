@@ -35,6 +35,11 @@ class Bar:
             text += f"  valid {row['valid_nll']:.4f}  overfitting {row['overfitting']:.1f}%"
         self._progress.update(self._task, completed=row["epoch"], description=text)
 
+    def within(self, epoch: int, rows: int, of: int) -> None:
+        """Show how far an epoch is."""
+        if not self._progress.disable:
+            self._progress.update(self._task, completed=epoch + rows / of, description=f"{rows:,} of {of:,} rows")
+
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         if not self._progress.disable:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.learning.run.schedules import Schedule
 from flatpc.learning.steps.descent import Descent, check_descent
-
-Array = NDArray[np.float64]
 
 FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
 

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
-from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.contract import Evaluator
 from flatpc.families import packing
 from flatpc.learning.steps.inputs import Group
 from flatpc.learning.steps.m_step import Batch
 from flatpc.learning.steps.topdown import top_down
-
-Array = NDArray[np.float64]
 
 
 class UnitSteps:

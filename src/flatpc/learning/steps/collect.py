@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Evaluator, Evidence
 
 
 class Collect(Protocol):

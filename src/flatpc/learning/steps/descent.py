@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.learning.run.schedules import as_schedule, check_range
 from flatpc.learning.steps.method import Method
 
 if TYPE_CHECKING:
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.regularizers.together import Regularizers
     from flatpc.learning.run.distributed import Workers
     from flatpc.learning.steps.gradient import Gradient
     from flatpc.learning.steps.rows import TrainingRows
 
-Array = NDArray[np.float64]
 
 _CLIP = "it is the largest norm of a gradient, a positive number, or None"
 

@@ -10,7 +10,7 @@ from flatpc.learning.run.schedules import Schedule, as_schedule, check_range
 from flatpc.learning.steps.method import Method
 
 if TYPE_CHECKING:
-    from flatpc.engine.numba.evaluator import Evaluator
+    from flatpc.engine.contract import Evaluator
     from flatpc.learning.regularizers.together import Regularizers
     from flatpc.learning.run.distributed import Workers
     from flatpc.learning.steps.em_learner import EMLearner

@@ -6,14 +6,15 @@ then averages with the old parameters: θ ← (1-α)θ + αθ̃.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Evaluator, Evidence
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.distributed import Workers
 from flatpc.learning.run.schedules import as_schedule
@@ -24,12 +25,10 @@ from flatpc.learning.steps.em import EM
 from flatpc.learning.steps.inputs import group_inputs
 from flatpc.learning.steps.m_step import Batch, KernelStep, MStep
 from flatpc.learning.steps.momentum import Momentum
+from flatpc.learning.steps.pieces import Pieces, Task
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,13 @@ class EMLearner:
         self._fused.update_inputs(inputs, batch, alpha)
         return log_likelihood
 
+    def step_over(self, pieces: Pieces, progress: float) -> float:
+        """The same over a batch that comes in pieces."""
+        found = pieces.add_up(Task(), self.evaluator, self.collect)
+        statistics = Statistics(float(found.numbers[0]), float(pieces.n_rows), found.weights, found.inputs)
+        self.update(statistics, progress)
+        return statistics.log_likelihood / statistics.weight
+
     def accumulate(self, evidence: Evidence, rows: Ints, weights: Array | None = None) -> Statistics:
         """The E-step over the rows."""
         log_likelihood, gradient, inputs = self.collect.statistics(evidence, rows, weights)
@@ -125,8 +131,13 @@ class EMLearner:
     def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """EM has nothing to do between epochs."""
 
-    def check(self, evidence: Evidence, weights: Array | None = None) -> None:
+    def check(self, mean_log_prob: Callable[[Evaluator], float]) -> None:
         """EM never leaves the simplex."""
+
+    @property
+    def resumes_anywhere(self) -> bool:
+        """Nothing is added up over an epoch."""
+        return True
 
     def circuit(self) -> Circuit:
         """The circuit as it is now."""

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flatpc._options import choice, instance, number, seed_number, thread_count
-from flatpc.circuit.row_weights import SMALLEST
+from flatpc._row_weights import SMALLEST
 from flatpc.circuit.rows import check_circuit, read_rows
-from flatpc.engine.contract import check_dtype
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.contract import check_dtype, get_evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.distributed import Workers
@@ -49,8 +47,8 @@ class EMStep:
         Random seed, of what regularisers draw.
     missing
         `"raise"`, or `"marginalize"` to learn from rows with NaN.
-    dtype
-        `"float32"`, or `"float64"`, as for `fp.fit`.
+    engine, device, dtype
+        As for `fp.fit`.
     n_threads
         Threads to use; None takes all cores.
 
@@ -85,6 +83,8 @@ class EMStep:
         regularizer: Any = None,
         seed: int = 0,
         missing: str = "raise",
+        engine: str = "auto",
+        device: Any = None,
         dtype: str = "float32",
         n_threads: int | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class EMStep:
         self._missing = choice("missing", missing, MISSING)
         weight = number("n_rows", n_rows, SMALLEST, what="it is the number of rows of the whole data set, or their weight")
         threads, arithmetic = thread_count(n_threads), check_dtype(dtype)
-        evaluator = Evaluator(check_circuit(circuit), arithmetic, threads)
+        evaluator = get_evaluator(check_circuit(circuit), engine=engine, device=device, dtype=arithmetic, n_threads=threads)
         self._learner = how.learner(evaluator, TrainingRows(np.empty((0, 0)), total=weight), chosen, Workers(), seed_number(seed))
 
     def accumulate(self, X: Any, *, sample_weight: Any = None) -> Statistics:
@@ -124,7 +124,7 @@ class EMStep:
         """
         evaluator = self._learner.evaluator
         rows = TrainingRows.read(read_rows(evaluator.circuit, X, self._missing), sample_weight)
-        return self._learner.accumulate(Evidence(evaluator.program, rows.X), np.arange(len(rows.X)), rows.weights)
+        return self._learner.accumulate(evaluator.evidence(rows.X), np.arange(len(rows.X)), rows.weights)
 
     def apply(self, statistics: Statistics, *, progress: float = 0.0) -> None:
         """The M-step from statistics that were taken at the present parameters.

@@ -7,12 +7,13 @@ penalty R, and the chain rule to z is written out (`unconstrained.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc.engine.numba.evaluator import Evaluator
-from flatpc.engine.numba.evidence import Evidence
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Evaluator, Evidence
 from flatpc.errors import DataError
 from flatpc.learning.loop import Diverged
 from flatpc.learning.regularizers import adaptive
@@ -22,14 +23,21 @@ from flatpc.learning.run.schedules import as_schedule
 from flatpc.learning.steps import model
 from flatpc.learning.steps.collect import Collect, Plain
 from flatpc.learning.steps.descent import Descent
-from flatpc.learning.steps.penalty import Gradients, Penalised
+from flatpc.learning.steps.penalty import Gradients, penalised
+from flatpc.learning.steps.pieces import Pieces, Task, flows
 from flatpc.learning.steps.unconstrained import Unconstrained
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LOST = 100.0
 """A run has diverged when its NLL is this many times farther from 0 than at the start, and more."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The rows of a step: what is added up over them, at the present parameters, and what they weigh."""
+
+    of: Callable[[bool], Gradients]
+    """With the penalty's own value, or without."""
+    weight: float
 
 
 class Gradient:
@@ -56,10 +64,9 @@ class Gradient:
         self.unconstrained.write(self.z)
         self._memory: dict[str, Array] = {}
         """What the method remembers from step to step."""
-        self._penalised = Penalised(evaluator, sharpness.space) if sharpness else None
+        self._penalised = penalised(evaluator, sharpness.space) if sharpness else None
         self.mu = math.nan if sharpness and sharpness.mu == "adaptive" else 0.0
         self._adaptive = adaptive.rule_of(sharpness, self.unconstrained) if self._is_adaptive else None
-        self._seen: tuple[Evidence, Array | None] | None = None
         self._limit = math.nan
 
     @property
@@ -72,35 +79,39 @@ class Gradient:
         self, evidence: Evidence, rows: Ints, row_weights: Array | None = None, *, value: bool = False
     ) -> tuple[Array, Array, Array]:
         """Mean log-likelihood and mean penalty (if `value`), and the gradients in z of minus the one and of the other."""
-        found, weight = self._collect(evidence, rows, row_weights, value), _weight(rows, row_weights)
+        return self._gradients(self._sums_of(evidence, rows, row_weights), value)
+
+    def _gradients(self, batch: Sums, value: bool = False) -> tuple[Array, Array, Array]:
+        found, weight = batch.of(value), batch.weight
         likelihood, penalty = np.zeros((2, self.unconstrained.size))
         self.unconstrained.add_gradient(likelihood, -1.0 / weight, found.weights, found.inputs)
         if self._penalised is not None:
             self.unconstrained.add_gradient(penalty, 1.0 / weight, found.penalty_weights, found.penalty_inputs)
         return found.numbers / weight, likelihood, penalty
 
-    def _collect(self, evidence: Evidence, rows: Ints, row_weights: Array | None, value: bool = False) -> Gradients:
+    def _collect(self, evidence: Evidence, rows: Ints, row_weights: Array | None, value: bool) -> Gradients:
         mine = self.workers.share_of(rows)
         if self._penalised is not None:
             found = self._penalised.gradients(evidence, mine, row_weights, value=value)
         else:
-            log_likelihood, weights, inputs = self.collect.statistics(evidence, mine, row_weights)
-            found = Gradients(np.array([log_likelihood, 0.0]), weights, inputs, weights[:0], inputs[:0])
+            found = flows(self.collect, evidence, mine, row_weights)
         self.workers.add(*found.arrays)
         return found
 
-    def _objective(self, evidence: Evidence, rows: Ints, progress: float, row_weights: Array | None) -> tuple[float, Array]:
+    def _sums_of(self, evidence: Evidence, rows: Ints, row_weights: Array | None) -> Sums:
+        return Sums(lambda value: self._collect(evidence, rows, row_weights, value), _weight(rows, row_weights))
+
+    def _objective(self, batch: Sums, progress: float) -> tuple[float, Array]:
         """Mean log-likelihood, and the gradient of what is minimised."""
         if self._adaptive is not None:
-            numbers, likelihood, penalty = self.gradients(evidence, rows, row_weights)
-            self._adaptive.see(rows, likelihood, penalty)
-            self._seen = evidence, row_weights
+            numbers, likelihood, penalty = self._gradients(batch)
+            self._adaptive.see(batch, likelihood, penalty)
             if math.isnan(self.mu):
                 self.mu = self._adaptive.first(likelihood, penalty)
             gradient = likelihood + self.mu * penalty
             self.regularizers.add_gradients(self.z, gradient)
             return float(numbers[0]), gradient
-        found, weight = self._collect(evidence, rows, row_weights), _weight(rows, row_weights)
+        found, weight = batch.of(False), batch.weight
         if self.sharpness is not None:
             # The chain rule is linear, so once is enough for both.
             self.mu = self.sharpness.schedule(progress)
@@ -115,12 +126,22 @@ class Gradient:
 
     def step(self, evidence: Evidence, rows: Ints, progress: float, weights: Array | None = None) -> float:
         """One step; the mean log-likelihood of the rows before it. `weights` has one number for each row of the evidence."""
-        log_likelihood, gradient = self._objective(evidence, rows, progress, weights)
+        return self._step(self._sums_of(evidence, rows, weights), progress)
+
+    def step_over(self, pieces: Pieces, progress: float) -> float:
+        """The same for a batch that comes in pieces."""
+        space = None if self.sharpness is None else self.sharpness.space
+        return self._step(
+            Sums(lambda value: pieces.add_up(Task(space, value), self.evaluator, self.collect), float(pieces.n_rows)), progress
+        )
+
+    def _step(self, batch: Sums, progress: float) -> float:
+        log_likelihood, gradient = self._objective(batch, progress)
         self._check(log_likelihood, gradient)
         if self.ascent is not None:
             here = self.z.copy()
             self._move_to(here + self.ascent.offset(here, gradient))
-            _, gradient = self._objective(evidence, rows, progress, weights)
+            _, gradient = self._objective(batch, progress)
             self._move_to(here)
         norm = float(np.linalg.norm(gradient))
         if not math.isfinite(norm):
@@ -150,16 +171,20 @@ class Gradient:
                 f"Lower {lower}, or set clip=1.0, both options of fp.{type(self.method).__name__}."
             )
 
-    def check(self, evidence: Evidence, weights: Array | None = None) -> None:
+    def check(self, mean_log_prob: Callable[[Evaluator], float]) -> None:
         """Raise `Diverged` if the last step led nowhere."""
         if not math.isnan(self._limit):
-            self._check(float(np.average(self.evaluator.log_prob(evidence), weights=weights)), self.z)
+            self._check(mean_log_prob(self.evaluator), self.z)
+
+    @property
+    def resumes_anywhere(self) -> bool:
+        """An adaptive μ looks back at a whole epoch."""
+        return self._adaptive is None
 
     def end_epoch(self, train_nll: float, valid_nll: float) -> None:
         """Balance penalty and likelihood anew."""
-        if self._adaptive is not None and self._seen is not None:
-            evidence, weights = self._seen
-            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda rows: self.gradients(evidence, rows, weights)[1:])
+        if self._adaptive is not None and not math.isnan(self.mu):
+            self.mu = self._adaptive.next(train_nll, valid_nll, self.mu, lambda batch: self._gradients(batch)[1:])
 
     # ---- state ----------------------------------------------------------------------------------------------------
 

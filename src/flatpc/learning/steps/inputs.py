@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
+from flatpc.engine.numba._kernels.update import PLAIN
 from flatpc.engine.numba.program import Program
 from flatpc.families import packing
 from flatpc.families.base import Family, Parameters, Statistics
-from flatpc.learning._kernels.input_tables import update_tables
+from flatpc.learning._kernels.input_tables import update_penalised_tables, update_tables
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,10 @@ def update_inputs(
             mean = 0.0 if unit is None else float(group.view(statistics).mean())
             scaled = mu if unit is None else mu * unit(mean, mean * group.shape[0])
             shape = group.n_nodes, *group.shape
-            update_tables(kind, statistics, inputs, group.start, shape, group.width, scaled, pseudocount, alpha)
+            if kind == PLAIN or scaled <= 0:
+                update_tables(statistics, inputs, group.start, shape, group.width, pseudocount, alpha)
+            else:
+                update_penalised_tables(kind, statistics, inputs, group.start, shape, group.width, scaled, pseudocount, alpha)
             continue
         old = group.parameters(inputs)
         new = group.family.update(old, group.statistics(statistics), pseudocount)

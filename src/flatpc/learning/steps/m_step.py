@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
+from flatpc.engine.contract import Evaluator
 from flatpc.engine.numba import packing
 from flatpc.engine.numba._kernels import update
-from flatpc.engine.numba._kernels.collect import update_weights
-from flatpc.engine.numba._kernels.threads import run
-from flatpc.engine.numba._kernels.update import Rule
-from flatpc.engine.numba.evaluator import Evaluator
+from flatpc.engine.numba._kernels.columns import Rule
+from flatpc.engine.numba.weight_update import update_weights
 from flatpc.errors import ParameterError
 from flatpc.learning.steps.inputs import Group, update_inputs
 from flatpc.learning.steps.layers import Layers
@@ -28,7 +28,6 @@ from flatpc.learning.steps.layers import Layers
 if TYPE_CHECKING:
     from flatpc.learning.regularizers.sharpness import Sharpness
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array, Array, float], Any]
 
 KINDS = {
@@ -89,11 +88,8 @@ class KernelStep:
             per_layer *= self._unit(*self._layers.mean_flow(gradient, self.evaluator.weights))
         self.mu = float(per_layer.mean()) if len(per_layer) else 0.0
         rule = self._rule(self._layers.per_step(per_layer), batch, alpha)
-        program = self.evaluator.program
-        run(
-            update_weights, self.evaluator.n_threads,
-            program.structure, program.owners, self.evaluator.weights, gradient, rule, True,
-        )  # fmt: skip
+        program, weights = self.evaluator.program, self.evaluator.weights
+        update_weights(program, weights, gradient, rule, n_threads=self.evaluator.n_threads)
         self.update_inputs(statistics, batch, alpha)
 
     def update_inputs(self, statistics: Array, batch: Batch, alpha: float) -> None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc.engine.contract import Evaluator
 from flatpc.engine.numba import packing
-from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.learning.steps.inputs import group_inputs
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 Parameters = dict[str, NDArray[Any]]
 
 

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.engine.numba.evaluator import Evaluator
+from flatpc._typing import Array
+from flatpc.engine.contract import Evaluator
 from flatpc.families import packing
 from flatpc.learning.steps.inputs import Group
-
-Array = NDArray[np.float64]
 
 
 class Momentum:

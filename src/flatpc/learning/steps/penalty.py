@@ -7,21 +7,20 @@ The penalty needs adjoints row by row; the likelihood's gradient is added up fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input
 from flatpc.curvature.passes import Passes
+from flatpc.engine import contract
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.families import packing
 from flatpc.families.base import Statistics
 from flatpc.learning.steps.collect import weighted_sum
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -41,8 +40,27 @@ class Gradients:
         return self.numbers, self.weights, self.inputs, self.penalty_weights, self.penalty_inputs
 
 
-class Penalised:
+class Evaluates(Protocol):
     """Evaluates likelihood and penalty together."""
+
+    def gradients(self, evidence: Any, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
+        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted.
+
+        `weights` has one number for each row of the evidence: how often it counts.
+        """
+
+
+def penalised(evaluator: contract.Evaluator, space: str) -> Evaluates:
+    """For an evaluator of either engine."""
+    if isinstance(evaluator, Evaluator):
+        return Penalised(evaluator, space)
+    from flatpc.learning.steps.torch_penalty import TorchPenalised
+
+    return TorchPenalised(evaluator, space)
+
+
+class Penalised:
+    """The same on the CPU."""
 
     def __init__(self, evaluator: Evaluator, space: str) -> None:
         self.passes = Passes(evaluator)
@@ -51,10 +69,7 @@ class Penalised:
         self.space = space
 
     def gradients(self, evidence: Evidence, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
-        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted.
-
-        `weights` has one number for each row of the evidence: how often it counts.
-        """
+        """Of the rows; see `Evaluates`."""
         out = Gradients(np.zeros(2), *self._empty(), *self._empty())
         hard, start = [rows[:0]], 0
         for block in self.passes.blocks(evidence, rows, None if weights is None else weights[rows], shared=False):
@@ -85,12 +100,14 @@ class Penalised:
             hard = rows
             out.numbers[1], out.penalty_weights[:], out.penalty_inputs[:] = 0.0, 0.0, 0.0
         if len(hard):
-            more, vector, statistics = self.passes.wide().penalty(
-                evidence.X[hard], self.space, None if row_weights is None else row_weights[hard]
-            )
-            out.numbers[1] += float(more.to_float())
-            out.penalty_weights += self.passes.flat_weights(vector.to_float())
-            self._add_statistics(statistics, out.penalty_inputs)
+            self.add_wide(evidence.X[hard], None if row_weights is None else row_weights[hard], out)
+
+    def add_wide(self, X: Array, row_weights: Array | None, out: Gradients) -> None:
+        """Add the penalty of rows and its gradients, in wider numbers."""
+        more, vector, statistics = self.passes.wide().penalty(X, self.space, row_weights)
+        out.numbers[1] += float(more.to_float())
+        out.penalty_weights += self.passes.flat_weights(vector.to_float())
+        self._add_statistics(statistics, out.penalty_inputs)
 
     def _add_statistics(self, statistics: dict[int, Statistics], to: Array) -> None:
         """Statistics by node, to where the evaluator has them."""

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc.circuit.row_weights import read_weights
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from flatpc._row_weights import read_weights
+from flatpc._typing import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -25,9 +22,9 @@ class TrainingRows:
     """The weight of all rows, if there are more than these."""
 
     @classmethod
-    def read(cls, X: Array, sample_weight: Any) -> TrainingRows:
+    def read(cls, X: Array, sample_weight: Any, option: str = "sample_weight") -> TrainingRows:
         """Rows with what a user gave as their weights; those of weight 0 are left out."""
-        weights = read_weights(sample_weight, len(X))
+        weights = read_weights(sample_weight, len(X), option)
         if weights is None or (weights == 1).all():
             return cls(X)
         kept = weights > 0

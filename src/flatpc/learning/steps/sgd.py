@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import number, put
+from flatpc._typing import Array
 from flatpc.learning.run.schedules import Schedule
 from flatpc.learning.steps.descent import Descent, check_descent
-
-Array = NDArray[np.float64]
 
 _MOMENTUM = "it is the share of the step before that is made again, from 0 to less than 1"
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
+from flatpc.engine.contract import Evaluator
 from flatpc.engine.numba import packing
-from flatpc.engine.numba.evaluator import Evaluator
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 def root_probability(circuit: Circuit) -> list[Array]:

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._typing import Array, Ints
+from flatpc.engine.contract import Evaluator
 from flatpc.engine.numba import packing, views
-from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.families import packing as family_packing
 from flatpc.learning._kernels.simplex import softmax, to_logits
 from flatpc.learning.steps.inputs import Group, group_inputs
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALLEST = 1e-30
 """Probabilities start from here at least: the logarithm of 0 can't be moved by a gradient."""

@@ -1,0 +1,170 @@
+"""Learning by torch: the same circuits as native learning gives, step for step, in float64 to 1e-10."""
+
+import numpy as np
+import pytest
+
+import flatpc as fp
+from flatpc.engine.contract import get_evaluator
+from flatpc.errors import DeviceError, OptionError
+from tests.engine.conformance import circuits
+
+torch = pytest.importorskip("torch")
+
+CIRCUITS = circuits()
+NAMES = ["every_node-categorical", "hclt-bernoulli", "rat_spn-gaussian", "hmm_homogeneous-poisson"]
+UNTIED = [name for name in CIRCUITS if not CIRCUITS[name].has_tied_parameters]
+METHODS = {
+    "em": {"method": fp.EM(step_size=0.5)},
+    "momentum": {"method": fp.EM(step_size=0.5, momentum=0.5)},
+    "anemone": {"method": fp.EM(anemone=True)},
+    "laplace": {"regularizer": fp.learning.Laplace(0.1)},
+    "quadratic": {"sharpness": fp.Sharpness(mu=0.1)},
+    "quadratic, exact": {"sharpness": fp.Sharpness(mu=0.1, multiplier="exact")},
+    "cubic": {"sharpness": fp.Sharpness(mu=0.1, update="cubic")},
+    "cubic, exact": {"sharpness": fp.Sharpness(mu=0.1, update="cubic", multiplier="exact")},
+    "mean flow": {"sharpness": fp.Sharpness(mu="mean-flow")},
+    "dropout": {"regularizer": fp.learning.Dropout(0.2, sums=0.1)},
+    "adam": {"method": fp.Adam(0.05)},
+    "sgd": {"method": fp.SGD(0.05)},
+    "sam": {"method": fp.Adam(0.05), "regularizer": fp.learning.SAM(0.1)},
+}
+
+
+def learnt(circuit, X, engine, **options):
+    chosen = {"epochs": 2, "batch_size": 15, "dtype": "float64", "missing": "marginalize", "progress": False, **options}
+    return fp.fit(circuit, X, engine=engine, **chosen)
+
+
+def rows_of(circuit, n=30, missing=0.1):
+    X = circuit.sample(n, seed=3)
+    X[np.random.default_rng(4).random(X.shape) < missing] = np.nan
+    return X
+
+
+def same(native, by_torch, X, tolerance=1e-10):
+    np.testing.assert_allclose(by_torch.history["train_nll"], native.history["train_nll"], rtol=tolerance, atol=tolerance)
+    for rows in (X, rows_of(native.circuit, missing=0)):
+        expected = native.circuit.log_prob(rows, missing="marginalize")
+        found = by_torch.circuit.log_prob(rows, missing="marginalize")
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_circuit_is_learnt(name, method):
+    circuit = CIRCUITS[name]
+    X = rows_of(circuit)
+    same(learnt(circuit, X, "numba", **METHODS[method]), learnt(circuit, X, "torch", **METHODS[method]), X)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in UNTIED])
+@pytest.mark.parametrize("mu", [0.01, "adaptive"])
+def test_the_penalty_of_gradient_descent(name, mu):
+    circuit = CIRCUITS[name]
+    X = rows_of(circuit)
+    options = {"method": fp.Adam(0.05), "sharpness": fp.Sharpness(mu=mu), "valid": X[:10]}
+    same(learnt(circuit, X, "numba", **options), learnt(circuit, X, "torch", **options), X)
+
+
+@pytest.mark.parametrize("name", UNTIED)
+def test_the_penalty_is_the_trace_and_its_gradient(name):
+    from flatpc.engine.torch.module import TorchCircuit
+    from flatpc.engine.torch.tangents import penalty
+
+    circuit = CIRCUITS[name]
+    X = rows_of(circuit)
+    net = TorchCircuit(circuit)
+    count = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    found = penalty(net, torch.tensor(X), torch.tensor(count), net.stack(net.parameters, torch.float64))
+    assert found.settled.all()
+    np.testing.assert_allclose(found.values, fp.curvature.trace(circuit, X, missing="marginalize"), rtol=1e-10)
+    repeated = np.repeat(X, count.astype(int), axis=0)
+    expected = fp.curvature.penalty(circuit, repeated, missing="marginalize").gradient
+    for g, layer in enumerate(net.layers):
+        for j, i in enumerate(layer.nodes if g in found.gradients else ()):
+            scale = np.abs(expected[i]).max()
+            np.testing.assert_allclose(found.gradients[g][j], expected[i], rtol=1e-9, atol=1e-11 * scale)
+
+
+def test_weighted_rows_are_repeated_rows():
+    circuit = CIRCUITS["every_node-categorical"]
+    X = rows_of(circuit)
+    weight = np.random.default_rng(1).integers(0, 4, len(X))
+    options = {"batch_size": None, "method": fp.EM(step_size=1.0)}
+    once = learnt(circuit, np.repeat(X, weight, axis=0), "torch", **options)
+    weighted = learnt(circuit, X, "torch", sample_weight=weight, **options)
+    np.testing.assert_allclose(weighted.history["train_nll"], once.history["train_nll"], rtol=1e-12)
+
+
+def test_rows_far_outside_are_learnt_from_too():
+    circuit = CIRCUITS["rat_spn-gaussian"]
+    X = rows_of(circuit, missing=0)
+    X[0] = 1e3
+    X[1] = -1e4
+    native, by_torch = (learnt(circuit, X, engine, epochs=1, batch_size=None) for engine in ("numba", "torch"))
+    same(native, by_torch, X, 1e-8)
+    options = {"method": fp.SGD(1e-12), "sharpness": fp.Sharpness(mu=1e-12), "epochs": 1, "batch_size": None}
+    same(learnt(circuit, X, "numba", **options), learnt(circuit, X, "torch", **options), X, 1e-8)
+
+
+def test_float32_comes_close_and_full_batches_climb():
+    circuit = CIRCUITS["hclt-bernoulli"]
+    X = rows_of(circuit, 200, missing=0)
+    options = {"batch_size": None, "method": fp.EM(step_size=1.0), "epochs": 6}
+    wide, narrow = (learnt(circuit, X, "torch", **{**options, "dtype": dtype}) for dtype in ("float64", "float32"))
+    assert (np.diff(wide.history["train_nll"]) < 1e-12).all()
+    np.testing.assert_allclose(narrow.history["train_nll"], wide.history["train_nll"], rtol=1e-5)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    circuit = CIRCUITS["every_node-gaussian"]
+    X = rows_of(circuit)
+    whole = learnt(circuit, X, "torch", epochs=4)
+    learnt(circuit, X, "torch", epochs=2, run=tmp_path / "checkpoint")
+    resumed = learnt(circuit, X, "torch", epochs=4, run=tmp_path / "checkpoint")
+    assert resumed.history["train_nll"] == pytest.approx(whole.history["train_nll"], abs=0)
+
+
+def test_steps_of_parts():
+    circuit = CIRCUITS["every_node-bernoulli"]
+    X = rows_of(circuit, missing=0)
+    ends = []
+    for engine in ("numba", "torch"):
+        step = fp.learning.EMStep(circuit, n_rows=len(X), engine=engine, dtype="float64")
+        step.apply(step.accumulate(X[:10]) + step.accumulate(X[10:]))
+        ends.append(step.circuit.log_prob(X))
+    np.testing.assert_allclose(*ends, atol=1e-12)
+
+
+def test_mistakes():
+    circuit, X = CIRCUITS["every_node-bernoulli"], rows_of(CIRCUITS["every_node-bernoulli"])
+    with pytest.raises(OptionError, match="space='weights'"):
+        learnt(circuit, X, "torch", method="adam", sharpness=fp.Sharpness(mu=0.1, space="logits"))
+    with pytest.raises(OptionError, match="engine"):
+        learnt(circuit, X, "jax")
+    with pytest.raises(DeviceError, match="engine='numba'"):
+        learnt(circuit, X, "numba", device="cuda")
+    if not torch.cuda.is_available():
+        with pytest.raises(DeviceError, match="cuda"):
+            learnt(circuit, X, "auto", device="cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
+@pytest.mark.parametrize("method", METHODS)
+def test_on_a_gpu(method):
+    circuit = CIRCUITS["every_node-categorical"]
+    X = rows_of(circuit)
+    same(learnt(circuit, X, "numba", **METHODS[method]), learnt(circuit, X, "auto", device="cuda", **METHODS[method]), X, 1e-8)
+
+
+def test_the_contract_is_kept_by_both():
+    circuit = CIRCUITS["every_node-poisson"]
+    X = rows_of(circuit)
+    native, other = (get_evaluator(circuit, engine=engine) for engine in ("numba", "torch"))
+    rows = np.array([5, 2, 2, 9])
+    found, expected = (each.statistics(each.evidence(X), rows) for each in (other, native))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    # Edges that a mask removes have a derivative, and no flow.
+    np.testing.assert_allclose(found[1] * other.weights, expected[1] * native.weights, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found[2], expected[2], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(other.log_prob(other.evidence(X)), native.log_prob(native.evidence(X)), rtol=1e-12)
