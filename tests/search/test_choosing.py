@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
+from scipy.stats import multivariate_normal
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError, ParameterError, SupportError
@@ -11,6 +12,7 @@ from flatpc.search import choose
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members, mixture_weights
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import Plan
+from flatpc.search.samples import Sample
 from flatpc.search.training import Task, batch_size
 
 
@@ -104,7 +106,8 @@ def test_without_validation_rows_all_judge_in_turn_and_the_choice_is_fitted_to_a
     chosen = quick(X, structure="chow_liu", average=False)
     outcome = chosen.candidates[0]
     build = fp.structures.chow_liu
-    log_prob = [build(s.train, family="bernoulli", **outcome.options).log_prob(s.valid) for s in splits(X, None, "auto", 0)]
+    folds = splits(Sample(X), None, "auto", 0)
+    log_prob = [build(s.train.X, family="bernoulli", **outcome.options).log_prob(s.valid.X) for s in folds]
     assert -np.concatenate(log_prob).mean() == pytest.approx(outcome.valid_nll, abs=1e-9)
     assert (chosen.n_judges, chosen.judge, chosen.refitted) == (300, "rows in turn", True)
     # What is returned has seen all rows.
@@ -160,6 +163,41 @@ def test_floors_of_the_variance_fall_while_that_helps():
     assert "variances" not in smooth.name
 
 
+def test_skewed_columns_are_mapped_and_answers_are_in_their_units():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+    rows = np.exp(np.column_stack([z, -z[:, 0] + 0.5 * rng.normal(size=900)]))
+    found = quick(rows[:300], rows[300:400], family="gaussian")
+    assert "of mapped columns" in found.name
+    new = rows[400:]
+    names = [c.name for c in found.candidates]
+    assert "independent columns, smoothing 1" in names
+    assert "independent columns, smoothing 1, of mapped columns" in names
+    # The density of the logarithms is known, but for its parameters.
+    covariance = np.cov(np.log(rows[:400]).T)
+    best = multivariate_normal(np.zeros(3), covariance).logpdf(np.log(new)) - np.log(new).sum(axis=1)
+    assert found.circuit.log_prob(new).mean() > best.mean() - 0.5
+    assert (found.circuit.sample(300, seed=0) > 0).all()
+
+
+def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatch):
+    from flatpc.search import choosing, training
+
+    monkeypatch.setattr(choosing, "MOST_ROWS", 200)
+    used = []
+    learn = training.fit
+
+    def fit(circuit, rows, **options):
+        used.append(len(rows))
+        return learn(circuit, rows, **options)
+
+    monkeypatch.setattr(training, "fit", fit)
+    rows = np.random.default_rng(0).normal(size=(600, 2))
+    quick(rows, rows[:50], family="gaussian", structure="mixture", effort=2.0, average=False)
+    assert set(used) == {200, 600}
+    assert used.index(600) > used.count(200) / 2
+
+
 def test_a_hidden_model_is_refitted_as_it_was_trained():
     X = bits(300)
     chosen = quick(X, average=False, regularizer=None, sharpness=None)
@@ -170,7 +208,7 @@ def test_a_hidden_model_is_refitted_as_it_was_trained():
 
 
 def task_of(X, valid):
-    return Task([Split(X, valid)], [fp.Bernoulli()] * X.shape[1], 0, "raise", 1, [True] * X.shape[1])
+    return Task([Split(Sample(X), Sample(valid))], [fp.Bernoulli()] * X.shape[1], 0, "raise", 1, [True] * X.shape[1])
 
 
 def test_what_follows_a_model_is_trained_as_it_was():
@@ -288,3 +326,10 @@ def test_where_float32_fails_it_takes_float64(monkeypatch):
     chosen = quick(bits(100), bits(100, seed=1))
     assert set(used) == {"float32", "float64"}
     assert any(c.epochs for c in chosen.candidates)
+
+
+@pytest.mark.parametrize("structure", ["factorized", "mixture", "hclt", "rat_spn"])
+def test_every_structure_can_be_insisted_on(structure):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    choice = fp.choose(X, family="gaussian", structure=structure, effort=0.5, progress=False)
+    assert np.isfinite(choice.circuit.log_prob(X)).all()

@@ -8,6 +8,7 @@ from flatpc.search import choose
 from flatpc.search.counted import Counted, fitted
 from flatpc.search.leave_one_out import SMOOTHINGS, of_column, of_edge, smoothing_of_columns, smoothing_of_tree
 from flatpc.search.plans import Plan
+from flatpc.search.samples import Sample
 from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.tree_models import TreeModel, fit_tree, tree_tables
 
@@ -61,7 +62,7 @@ def test_the_best_smoothing_is_that_of_the_largest_likelihood():
         left_out(rows, lambda others, s=s: fp.structures.factorized(others, family=FAMILIES, smoothing=s).log_prob)
         for s in SMOOTHINGS[::3]
     ]
-    best = smoothing_of_columns(rows, FAMILIES)
+    best = smoothing_of_columns(Sample(rows), FAMILIES)
     assert (
         max(brute)
         <= left_out(rows, lambda others: fp.structures.factorized(others, family=FAMILIES, smoothing=best).log_prob) + 1e-9
@@ -71,30 +72,34 @@ def test_the_best_smoothing_is_that_of_the_largest_likelihood():
     found = []
     for each in (clear.astype(float), noise.astype(float)):
         counts = PairCounts(each, [2] * 6)
-        found.append(smoothing_of_tree(fit_tree(counts, 1.0, "marginals").tree, counts))
+        found.append(smoothing_of_tree(fit_tree(counts, 1.0, "marginals").tree, counts, Sample(each)))
     assert found[0] < 3 < found[1]
 
 
 def test_gaps_and_numbers_have_no_part_in_it():
     rows = table(30)
-    counted = smoothing_of_columns(rows, FAMILIES)
+    counted = smoothing_of_columns(Sample(rows), FAMILIES)
     numbers = np.column_stack([rows, np.linspace(0, 1, 30)])
-    assert smoothing_of_columns(numbers, [*FAMILIES, fp.Gaussian()]) == counted
+    assert smoothing_of_columns(Sample(numbers), [*FAMILIES, fp.Gaussian()]) == counted
     gap = np.concatenate([rows, np.full((5, 4), np.nan)])
-    assert smoothing_of_columns(gap, FAMILIES) == counted
+    assert smoothing_of_columns(Sample(gap), FAMILIES) == counted
     # One row says nothing about smoothing: of equals, 1.
-    assert smoothing_of_columns(rows[:1], FAMILIES) == pytest.approx(1.0)
+    assert smoothing_of_columns(Sample(rows[:1]), FAMILIES) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("structure", ["factorized", "chow_liu"])
 def test_a_plan_without_a_smoothing_takes_the_best_of_its_own_rows(structure):
     rows, judges = table(60), table(20, seed=1)
     prior = {"prior": "marginals"} if structure == "chow_liu" else {}
-    log_prob, make = Counted(rows, judges, FAMILIES, 0).fit(Plan(structure, {"smoothing": None, **prior}))
+    log_prob, make = Counted(Sample(rows), judges, FAMILIES, 0).fit(Plan(structure, {"smoothing": None, **prior}))
     counts = PairCounts(rows, SIZES)
     tree = fit_tree(counts, 1.0, "marginals").tree
-    best = smoothing_of_columns(rows, FAMILIES) if structure == "factorized" else smoothing_of_tree(tree, counts)
-    expected = fitted(Plan(structure, {"smoothing": best, **prior}), rows, FAMILIES, 0)
+    best = (
+        smoothing_of_columns(Sample(rows), FAMILIES)
+        if structure == "factorized"
+        else smoothing_of_tree(tree, counts, Sample(rows))
+    )
+    expected = fitted(Plan(structure, {"smoothing": best, **prior}), Sample(rows), FAMILIES, 0)
     np.testing.assert_allclose(log_prob, expected.log_prob(judges), rtol=1e-12)
     np.testing.assert_array_equal(make().log_prob(judges), expected.log_prob(judges))
 
@@ -105,7 +110,7 @@ def test_with_too_few_rows_to_choose_by_leave_one_out_still_chooses_a_smoothing(
     for rows, least, most in ((coins, 3.0, 100.1), (np.zeros((9, 12)), 0.0999, 0.11)):
         choice = choose(rows, progress=False)
         assert "too few rows (9)" in choice.why
-        assert least < smoothing_of_columns(rows, [fp.Bernoulli()] * 12) < most
-        smoothing = smoothing_of_columns(rows, [fp.Bernoulli()] * 12)
+        assert least < smoothing_of_columns(Sample(rows), [fp.Bernoulli()] * 12) < most
+        smoothing = smoothing_of_columns(Sample(rows), [fp.Bernoulli()] * 12)
         expected = fp.structures.factorized(rows, smoothing=smoothing)
         np.testing.assert_array_equal(choice.circuit.log_prob(coins), expected.log_prob(coins))

@@ -7,8 +7,10 @@ import flatpc as fp
 from flatpc.errors import DataError, OptionError
 from flatpc.search.clusters import start_at_clusters
 from flatpc.search.floors import varying, with_first_floor, with_floor
-from flatpc.search.judging import splits
+from flatpc.search.fronts import fronts
+from flatpc.search.judging import Split, splits
 from flatpc.search.plans import FLOORS, Plan, Wishes, check_wishes, counted_plans, mixture_plans, trained_plans
+from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling, in_users_units
 from flatpc.search.work import of_tree, read_effort
 
@@ -24,7 +26,7 @@ def test_a_circuit_in_other_units_has_the_density_of_the_change_of_variables():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(50, 20, 40), rng.integers(0, 2, 40), rng.normal(-3, 0.01, 40)])
     rows[::5, 0] = np.nan
-    scaling = Scaling.learn(rows, np.array([True, False, True]))
+    scaling = Scaling.learn(rows, [fp.Gaussian(), fp.Bernoulli(), fp.Gaussian()])
     scaled = scaling.apply(rows)
     np.testing.assert_allclose(np.nanmean(scaled[:, [0, 2]], axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(np.nanstd(scaled[:, [0, 2]], axis=0), 1, atol=1e-12)
@@ -35,14 +37,29 @@ def test_a_circuit_in_other_units_has_the_density_of_the_change_of_variables():
     np.testing.assert_allclose(ours.log_prob(rows, missing="marginalize"), expected, atol=1e-9)
 
 
+def test_a_circuit_of_mapped_columns_is_one_of_the_table():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.lognormal(1, 1, 400), rng.integers(0, 2, 400), rng.normal(size=400), rng.gamma(2, 3, 400) - 5])
+    families = [fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(), fp.Gaussian()]
+    plain, mapped = fronts(Sample(rows), [Split(Sample(rows[:300]), Sample(rows[300:]))], families, families, 0)
+    assert plain.scaling.transforms == {}
+    assert [type(t).__name__ for t in mapped.scaling.transforms.values()] == ["Log", "YeoJohnson"]
+    assert list(mapped.scaling.transforms) == [0, 3]
+    circuit = fp.structures.hclt(mapped.rows.X, n_latents=3, family=list(mapped.families))
+    ours = in_users_units(circuit, mapped.scaling)
+    expected = circuit.log_prob(mapped.splits[0].valid.X) - mapped.volumes[0]
+    np.testing.assert_allclose(ours.log_prob(rows[300:]), expected, atol=1e-9)
+    assert ours.sample(500, seed=0)[:, 0].min() > 0
+
+
 def test_columns_that_never_change_keep_their_unit():
-    scaling = Scaling.learn(np.array([[0.1 + 0.2, 5.0], [0.3, 5.0]]), np.array([True, True]))
+    scaling = Scaling.learn(np.array([[0.1 + 0.2, 5.0], [0.3, 5.0]]), [fp.Gaussian()] * 2)
     np.testing.assert_array_equal(scaling.scale, [1, 1])  # 0.1 + 0.2 differs from 0.3 by rounding only
 
 
 def test_numbers_whose_squares_overflow_are_refused():
     with pytest.raises(DataError, match="'mass' has numbers around 3e\\+200"):
-        Scaling.learn(np.array([[1e200], [3e200]]), np.array([True]), ["mass"])
+        Scaling.learn(np.array([[1e200], [3e200]]), [fp.Gaussian()], ["mass"])
 
 
 # ---- starting points -------------------------------------------------------------------------------------------------
@@ -82,36 +99,36 @@ def test_more_units_than_different_rows_and_gaps():
 @pytest.mark.parametrize(("n", "sizes"), [(9, []), (50, [10] * 10), (100, [20] * 5), (2000, [400] * 5), (2001, [400])])
 def test_rows_judge_in_turn_and_every_row_once_in_each_turn(n, sizes):
     rows = np.arange(2.0 * n).reshape(n, 2)
-    found = splits(rows, None, "auto", 0)
+    found = splits(Sample(rows), None, "auto", 0)
     assert [len(split.valid) for split in found] == sizes
     for split in found:
         # Together they are all rows.
-        assert sorted([*split.train[:, 0], *split.valid[:, 0]]) == rows[:, 0].tolist()
+        assert sorted([*split.train.X[:, 0], *split.valid.X[:, 0]]) == rows[:, 0].tolist()
     if n == 50:
         for turn in (found[:5], found[5:]):
-            assert sorted(np.concatenate([split.valid[:, 0] for split in turn])) == rows[:, 0].tolist()
+            assert sorted(np.concatenate([split.valid.X[:, 0] for split in turn])) == rows[:, 0].tolist()
     if len(sizes) == 5:
-        assert sorted(np.concatenate([split.valid[:, 0] for split in found])) == rows[:, 0].tolist()
+        assert sorted(np.concatenate([split.valid.X[:, 0] for split in found])) == rows[:, 0].tolist()
 
 
 def test_many_rows_have_5000_judges_at_most():
-    assert [len(split.valid) for split in splits(np.zeros((60_000, 1)), None, "holdout", 0)] == [5000]
+    assert [len(split.valid) for split in splits(Sample(np.zeros((60_000, 1))), None, "holdout", 0)] == [5000]
 
 
 def test_a_group_is_on_one_side():
     groups = np.repeat(np.arange(20), 10)
     rows = np.stack([groups.astype(float), np.arange(200.0)], axis=1)
     for judge, times in (("cv", 5), ("holdout", 1)):
-        found = splits(rows, None, judge, 0, groups)
+        found = splits(Sample.of(rows, None, groups), None, judge, 0)
         assert len(found) == times
         for split in found:
-            assert not set(split.train[:, 0]) & set(split.valid[:, 0])
+            assert not set(split.train.X[:, 0]) & set(split.valid.X[:, 0])
 
 
 def test_a_column_that_only_judges_know_is_not_learnt_without():
     rows = np.random.default_rng(0).random((50, 2))
     rows[1:, 1] = np.nan
-    assert len(splits(rows, None, "cv", 0)) == 10 - 2  # the two folds that hold row 0 are left out
+    assert len(splits(Sample(rows), None, "cv", 0)) == 10 - 2  # the two folds that hold row 0 are left out
 
 
 @pytest.mark.parametrize(
@@ -119,13 +136,17 @@ def test_a_column_that_only_judges_know_is_not_learnt_without():
     [
         ({"judge": "oracle"}, OptionError, "judge='oracle'"),
         ({"judge": "valid"}, OptionError, "pass valid="),
-        ({"judge": "cv", "valid": np.zeros((3, 1))}, OptionError, "leave one out"),
-        ({"groups": [1, 2]}, DataError, "one label for each of the 30 rows"),
+        ({"judge": "cv", "valid": Sample(np.zeros((3, 1)))}, OptionError, "leave one out"),
     ],
 )
 def test_wrong_judges(options, error, match):
     with pytest.raises(error, match=match):
-        splits(np.zeros((30, 1)), **{"valid": None, "judge": "auto", "seed": 0, **options})
+        splits(Sample(np.zeros((30, 1))), **{"valid": None, "judge": "auto", "seed": 0, **options})
+
+
+def test_wrong_groups():
+    with pytest.raises(DataError, match="one label for each of the 30 rows"):
+        Sample.of(np.zeros((30, 1)), None, [1, 2])
 
 
 # ---- floors ----------------------------------------------------------------------------------------------------------
@@ -134,7 +155,9 @@ def test_wrong_judges(options, error, match):
 def test_floors_are_in_units_of_the_columns_and_constant_columns_keep_theirs():
     rows = np.array([[0.0, 3.0, 1.0], [2.0, 3.0, 0.0], [1.0, np.nan, 1.0]])
     assert varying(rows) == [True, False, True]
-    families = with_first_floor([fp.Gaussian(), fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(0.5)], np.array([1, 1, 1, 2.0]))
+    families = with_first_floor(
+        [fp.Gaussian(), fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(0.5)], Scaling(np.zeros(4), np.array([1, 1, 1, 2.0]))
+    )
     assert families == [fp.Gaussian(FLOORS[0]), fp.Gaussian(FLOORS[0]), fp.Bernoulli(), fp.Gaussian(0.125)]
     circuit = fp.structures.factorized(np.nan_to_num(rows), family=[fp.Gaussian(0.01), fp.Gaussian(0.01), fp.Bernoulli()])
     lower = with_floor(circuit, 1e-3, [True, False, True])
@@ -151,7 +174,7 @@ def names(plans):
 
 def test_plans_suit_columns_and_rows():
     bits, mixed, numbers = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()], [fp.Gaussian()] * 2
-    rows = {n: np.zeros((n, 3)) for n in (30, 100, 5000)}
+    rows = {n: Sample(np.zeros((n, 3))) for n in (30, 100, 5000)}
     assert set(names(counted_plans(bits, Wishes()))) == {"factorized", "chow_liu"}
     assert set(names(counted_plans(mixed, Wishes()))) == {"factorized"}
     assert len(mixture_plans(bits, rows[30], Wishes())) == 1
@@ -167,7 +190,7 @@ def test_plans_suit_columns_and_rows():
 
 
 def test_wishes_leave_plans_out():
-    bits, rows = [fp.Bernoulli()] * 3, np.zeros((200, 3))
+    bits, rows = [fp.Bernoulli()] * 3, Sample(np.zeros((200, 3)))
     for structure in ("factorized", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
         wishes = Wishes(structure, 5)
         plans = [*counted_plans(bits, wishes), *mixture_plans(bits, rows, wishes), *trained_plans(bits, rows, wishes, True)]
@@ -178,12 +201,10 @@ def test_wishes_leave_plans_out():
             check_wishes(wishes, [fp.Gaussian()] * 2)
 
 
-@pytest.mark.parametrize(
-    ("n", "sizes"), [(5, [2]), (60, [8]), (100, [8, 25]), (200, [8, 32]), (400, [8, 32, 100]), (9999, [8, 32, 128])]
-)
+@pytest.mark.parametrize(("n", "sizes"), [(5, [2]), (60, [8]), (100, [8, 25]), (200, [8, 50]), (800, [8, 128]), (9999, [128])])
 def test_sizes_suit_the_rows(n, sizes):
     """Never more than a quarter of them, and each at least twice the one before."""
-    plans = trained_plans([fp.Gaussian()] * 2, np.zeros((n, 2)), Wishes("mixture"), True)
+    plans = trained_plans([fp.Gaussian()] * 2, Sample(np.zeros((n, 2))), Wishes("mixture"), True)
     assert [plan.n_latents for plan in plans] == sizes
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from flatpc._row_weights import mean
+from flatpc._typing import Array, Ints
+from flatpc.search.samples import Sample
 
 PRIOR = 1.0
 """Rows added to the validation rows, spread evenly over the models: they keep few rows from deciding too much."""
@@ -15,8 +15,10 @@ SMALLEST = 0.01
 STEPS = 100
 
 
-def mixture_weights(log_prob: Array) -> Array:
+def mixture_weights(log_prob: Array, judges: Sample | None = None) -> Array:
     """Weights `[models]` that maximise the likelihood of rows with these `log_prob [rows, models]`, a little smoothed.
+
+    `judges`, here as below, are the rows if they don't count once each.
 
     >>> mixture_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])).round(2).tolist()
     [0.86, 0.14]
@@ -26,39 +28,45 @@ def mixture_weights(log_prob: Array) -> Array:
     # A row that no model allows says nothing about their weights.
     possible = np.isfinite(largest[:, 0])
     likelihood = np.exp(log_prob[possible] - largest[possible])
-    weights = np.full(k, 1 / k)
+    counts = np.ones(len(log_prob)) if judges is None or judges.weights is None else judges.weights
+    counts, weights = counts[possible], np.full(k, 1 / k)
+    n_rows = float(counts.sum())
     for _ in range(STEPS):
-        share = weights * (likelihood.T @ (1 / (likelihood @ weights)))
-        weights = (share + PRIOR / k) / (len(likelihood) + PRIOR)
+        share = weights * (likelihood.T @ (counts / (likelihood @ weights)))
+        weights = (share + PRIOR / k) / (n_rows + PRIOR)
     return np.asarray(weights)
 
 
-def average_nll(log_prob: Array, weights: Array) -> float:
+def average_nll(log_prob: Array, weights: Array, judges: Sample | None = None) -> float:
     """Mean NLL of the mixture."""
     with np.errstate(divide="ignore"):
-        return -float(np.mean(logsumexp(log_prob + np.log(weights), axis=1)))
+        return -mean(logsumexp(log_prob + np.log(weights), axis=1), None if judges is None else judges.weights)
 
 
-def cross_fitted_nll(log_prob: Array) -> float:
+def cross_fitted_nll(log_prob: Array, judges: Sample | None = None) -> float:
     """Mean NLL of the mixture, every half of the rows judged with weights from the other half."""
-    half = np.arange(len(log_prob)) % 2 == 0
-    if len(log_prob) < 2:
+    rows = Sample(log_prob) if judges is None else judges
+    half = rows.halves
+    if half.all():
         return np.inf
-    parts = [average_nll(log_prob[~fold], mixture_weights(log_prob[fold])) * np.mean(~fold) for fold in (half, ~half)]
-    return float(np.sum(parts))
+    total = 0.0
+    for fold in (half, ~half):
+        learnt, judged = rows.some(fold), rows.some(~fold)
+        total += average_nll(log_prob[~fold], mixture_weights(log_prob[fold], learnt), judged) * judged.weight / rows.weight
+    return total
 
 
-def members(log_prob: Array) -> tuple[Ints, Array]:
+def members(log_prob: Array, judges: Sample | None = None) -> tuple[Ints, Array]:
     """Which models to average, best first in `log_prob`, and their weights; only the first if an average is no better.
 
     Models are added in order for as long as the cross-fitted NLL falls; then those with hardly any weight are left out.
     """
-    chosen, best = [0], -float(log_prob[:, 0].mean())
+    chosen, best = [0], -mean(log_prob[:, 0], None if judges is None else judges.weights)
     for i in range(1, log_prob.shape[1]):
-        nll = cross_fitted_nll(log_prob[:, [*chosen, i]])
+        nll = cross_fitted_nll(log_prob[:, [*chosen, i]], judges)
         if nll < best - 1e-4 * abs(best):
             chosen, best = [*chosen, i], nll
-    weights = mixture_weights(log_prob[:, chosen]) if len(chosen) > 1 else np.ones(1)
+    weights = mixture_weights(log_prob[:, chosen], judges) if len(chosen) > 1 else np.ones(1)
     kept = weights >= SMALLEST
     index = np.array(chosen)[kept]
-    return index, mixture_weights(log_prob[:, index]) if len(index) > 1 else np.ones(1)
+    return index, mixture_weights(log_prob[:, index], judges) if len(index) > 1 else np.ones(1)

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from flatpc.learning.run.checkpoint import fingerprint
+from flatpc.search.samples import Sample
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -29,8 +25,9 @@ class Checkpoints:
 
     folder: Path
 
-    def options(self, circuit: Circuit, rows: Array, valid: Array | None, every: int, **how: Any) -> dict[str, Any]:
+    def options(self, circuit: Circuit, rows: Sample, valid: Sample | None, every: int, **how: Any) -> dict[str, Any]:
         """Options of `Run` that make it go on with the same fit; `how` are those that make it another one."""
-        identity = fingerprint(circuit, rows, valid, how)
+        weights = {"sample_weight": rows.weights, "valid_weight": None if valid is None else valid.weights}
+        identity = fingerprint(circuit, rows.X, None if valid is None else valid.X, {**how, **weights})
         name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
         return {"checkpoint": self.folder / name, "checkpoint_every": every}

@@ -9,20 +9,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number
+from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number, wrong
+from flatpc._row_weights import read_weights
 from flatpc.engine import clock
-from flatpc.errors import TooLargeError
+from flatpc.errors import OptionError, TooLargeError
 from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
 from flatpc.learning.steps.em import EM
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members
+from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
+from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
-from flatpc.search.floors import varying, with_first_floor
-from flatpc.search.judging import splits
+from flatpc.search.floors import varying
+from flatpc.search.from_sources import learn_on
+from flatpc.search.fronts import fronts
+from flatpc.search.judging import BY_CURVATURE, splits
 from flatpc.search.plans import (
     FLOORS,
     NAMES,
@@ -34,19 +38,20 @@ from flatpc.search.plans import (
     plain_mixtures,
     trained_plans,
 )
-from flatpc.search.repeating import repeated
-from flatpc.search.scaling import Scaling, in_users_units
+from flatpc.search.samples import Sample
+from flatpc.search.scaling import in_users_units
+from flatpc.search.suiting import choose_family, normal_instead
 from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, build, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
 from flatpc.tables.reading import MISSING
+from flatpc.tables.sources import as_source, is_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.run.history import Row
 
-Array = NDArray[np.float64]
 Watch = Callable[[str, float], None]
 """Is told after every epoch: which model, and what share of all work is done."""
 
@@ -64,6 +69,12 @@ START_SHARE = 0.2
 """Of the work that is left for trained models, the most that the start of one may take."""
 REPEATED_TREES = 200
 """Chow-Liu trees that the effort must allow for if few rows are to be folded twice."""
+MOST_ROWS = 8000
+"""Rows by which a table with numbers has its model chosen."""
+PROBE, PROBE_SHARE = 32, 0.1
+"""Latents of the mixtures by which a front and a first floor of variances are chosen, and their share of the work."""
+GROWTH_SHARE = 0.3
+"""Of the work that is left, the most that twice as many latents may take."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -75,6 +86,7 @@ def choose(
     family: FamilyLike = "bernoulli",
     groups: Any = None,
     sample_weight: Any = None,
+    valid_weight: Any = None,
     effort: str | float = "normal",
     judge: str = "auto",
     structure: str = "auto",
@@ -100,8 +112,9 @@ def choose(
     1. Independent columns and Chow-Liu trees with several smoothings; all of them, always.
     2. Mixtures of Chow-Liu trees.
     3. Models with latents, of several structures, sizes and starts, by successive halving: all are trained a little, the better
-       half goes on for twice as long, until two are left.
-    4. The better one with several regularisers, and with lower floors of the variance of Gaussian inputs.
+       half goes on for twice as long, until two are left. Where columns hold numbers, also with skewed ones mapped by a
+       logarithm or a power, and then with twice as many latents while that helps.
+    4. The better one with several regularisers, and with other floors of the variance of Gaussian inputs.
     5. That one again with trees from other samples of the rows, if any of the effort is left.
     6. The average of the best, if a mixture of them does better on judges that had no part in its weights. The weights of the
        mixture are then fitted to all judges.
@@ -109,7 +122,8 @@ def choose(
     Parameters
     ----------
     X
-        Rows to learn from.
+        Rows to learn from. Of a source of rows, a sample of 100,000 is chosen by; what is chosen is then learnt on, for one epoch
+        of EM with small steps, from all of them.
     valid
         Rows to choose by. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
         fifth is held out; what is chosen is then built anew from all rows and trained as before.
@@ -118,12 +132,19 @@ def choose(
     groups
         One label for each row; rows of one group are never on both sides of a split.
     sample_weight
-        How often each row of X counts, in whole numbers. It is the same as repeating rows, with all copies of a row in one group.
+        How often each row of X counts: one number of 0 or more per row. Whole numbers are the same as repeating rows, with all
+        copies of a row in one group; the sum is the number of rows by which sizes and smoothing are chosen, so give importance
+        weights a mean of 1. None counts each row once.
+    valid_weight
+        How often each row of `valid` counts.
     effort
         Work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of such
         seconds. It is counted, not timed: one seed gives one model on every machine.
     judge
-        `"auto"` as said under `valid`; `"cv"` and `"holdout"` insist on one of the two.
+        `"auto"` as said under `valid`; `"valid"`, `"cv"` and `"holdout"` insist on one of the three. `"loo"` (each row left out,
+        by curvature) and `"evidence"` (weights integrated out; no average) learn every model once, from all rows; they are for
+        tables whose columns all have categories, and with few rows they pick worse models than `"cv"` does
+        (`docs/how-to/choosing-without-validation.md`).
     structure, n_latents
         `"auto"` and None try several; otherwise only these are tried.
     regularizer, sharpness
@@ -151,23 +172,39 @@ def choose(
     DataError
         Rows can't be read, or have missing values that `missing` doesn't allow.
     """
+    source = as_source(X)
+    if source is not None and not (groups is None and sample_weight is None):
+        raise OptionError("groups and sample_weight are of rows in memory; leave them out for a source of rows.")
     rows, families = read_columns(X, family)
-    rows, groups = repeated(rows, sample_weight, groups)
-    judges = None if valid is None else read_columns(valid, families)[0]
+    weights = read_weights(sample_weight, len(rows))
+    if weights is not None and not weights.all():
+        # What a row of weight 0 holds isn't there.
+        families = read_columns(rows[weights > 0], family)[1]
+    judges = None if valid is None else Sample.read(read_columns(valid, families)[0], valid_weight)
+    check_valid_weight(valid, valid_weight)
     wishes = Wishes(structure, None if n_latents is None else whole_number("n_latents", n_latents, 1))
-    return search(
-        rows, families, valid=judges, groups=groups, effort=effort, judge=judge, wishes=wishes, regularizer=regularizer,
-        sharpness=sharpness, average=average, time_budget=time_budget, seed=seed, missing=missing, n_threads=n_threads,
-        say=_to_stderr if flag("progress", progress) else None,
+    found = search(
+        Sample.of(rows, weights, groups), families, valid=judges, effort=effort, judge=judge, wishes=wishes,
+        regularizer=regularizer, sharpness=sharpness, average=average, time_budget=time_budget, seed=seed, missing=missing,
+        n_threads=n_threads, say=_to_stderr if flag("progress", progress) else None,
     )  # fmt: skip
+    if source is None:
+        return found
+    return learn_on(found, source, seed=seed_number(seed), missing=missing, n_threads=thread_count(n_threads))
+
+
+def check_valid_weight(valid: Any, valid_weight: Any) -> None:
+    """Raise for weights of validation rows that aren't there, or come from a source."""
+    if valid_weight is not None and (valid is None or is_source(valid)):
+        what = "pass valid=..., or leave it out" if valid is None else "give validation rows that are in memory"
+        raise wrong("valid_weight", valid_weight, f"it counts validation rows; {what}.")
 
 
 def search(
-    rows: Array,
-    families: Sequence[Family],
+    rows: Sample,
+    families: Sequence[Family | Sequence[Family]],
     *,
-    valid: Array | None = None,
-    groups: Any = None,
+    valid: Sample | None = None,
     effort: str | float = "normal",
     judge: str = "auto",
     wishes: Wishes | None = None,
@@ -183,11 +220,16 @@ def search(
     say: Callable[[float, str], None] | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Choice:
-    """`choose` for rows that have been read; `names` of columns are for messages."""
+    """`choose` for rows that have been read; columns may have several families to choose from. `names` are for messages."""
     wishes = wishes or Wishes()
-    check_wishes(wishes, families)
+    kinds = [
+        given if isinstance(given, Family) else choose_family(rows.X[:, j], given, seed_number(seed), rows.weights)
+        for j, given in enumerate(families)
+    ]
+    check_wishes(wishes, kinds)
+    normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
     return _Search(
-        rows, families, valid, groups, read_effort(effort), judge, wishes, regularizer, sharpness, flag("average", average),
+        rows, kinds, normal, valid, read_effort(effort), judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
         choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say, checkpoints,
     ).run()  # fmt: skip
@@ -197,19 +239,24 @@ class _Search:
     """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
-        self, rows: Array, families: Sequence[Family], valid: Array | None, groups: Any, effort: float, judge: str,
-        wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int, missing: str,
-        n_threads: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
-        checkpoints: Checkpoints | None,
+        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
+        judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int,
+        missing: str, n_threads: int | None, names: Sequence[str] | None, watch: Watch | None,
+        say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
-        self.effort, self.average, self.wishes, self.say = effort, average, wishes, say
-        continuous = np.array([family.defines("rescaled") for family in families])
-        self.scaling = Scaling.learn(rows, continuous, names)
-        self.rows = self.scaling.apply(rows)
+        self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
         self.given = valid is not None
-        cheap = REPEATED_TREES * of_tree(*rows.shape) < self.effort
+        cheap = REPEATED_TREES * of_tree(*rows.X.shape) < self.effort
         repeats = 2 if cheap else 1
-        found = splits(self.rows, None if valid is None else self.scaling.apply(valid), judge, seed, groups, repeats)
+        found = splits(rows, valid, judge, seed, repeats)
+        by_curvature = CurvatureJudge(judge, missing) if judge in BY_CURVATURE else None
+        self.fronts = fronts(rows, found, families, normal, seed, names)
+        first = self.fronts[0]
+        self.rows = first.rows
+        self.discrete = all(family.is_free_table for family in families)
+        """Whether all columns have categories."""
+        if by_curvature is not None and not self.discrete:
+            raise OptionError(f"judge={judge!r} is for tables whose columns all have categories; take 'cv' or 'holdout'.")
         self.fixed, self.tried = candidates(regularizer, sharpness, EM())
         self.free = is_auto(sharpness) and is_auto(regularizer)
         self.pool: list[Candidate] = []
@@ -219,8 +266,9 @@ class _Search:
         self.watch = watch
         self.time_budget = time_budget
         self.task = Task(
-            found, with_first_floor(families, self.scaling.scale), seed, missing, n_threads, varying(self.rows),
-            watch=None if watch is None else self._watched, checkpoints=checkpoints,
+            first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
+            watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
+            by_curvature=by_curvature,
         )  # fmt: skip
 
     @property
@@ -230,9 +278,6 @@ class _Search:
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
-        from flatpc.compile_kernels import compile_kernels
-
-        compile_kernels(single=True)  # before the clock starts
         began, cut_short = clock.now(), ""
         if self.time_budget is not None:
             self.task = replace(self.task, deadline=began + self.time_budget)
@@ -257,30 +302,98 @@ class _Search:
 
     def _stages(self) -> None:
         task, wishes = self.task, self.wishes
-        train = max((split.train for split in task.splits), key=len)
-        for plan in counted_plans(task.families, wishes):
+        train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
+        for plan in self._behind_all(counted_plans(task.families, wishes)):
             self._try(plan)
         self._say("counted models")
         for plan in mixture_plans(task.families, train, wishes):
             if self.spent + self._cost(plan) <= MIXTURES_SHARE * self.effort or wishes.structure == "tree_mixture":
                 self._try(plan)
         self._say("mixtures of trees")
-        plans = trained_plans(task.families, train, wishes, self.free)
+        if not self.discrete and len(train) > 1.5 * MOST_ROWS:
+            # A choice needs no more; what is chosen then learns from all rows.
+            self.task = replace(task, most_rows=MOST_ROWS)
+        plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
+        front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
+        together = self._front_of_blocks([plan for plan in plans if "blocks" in plan.options])
+        plans = [replace(plan, front=together if "blocks" in plan.options else front) for plan in plans]
+        # What a mixture gains by a front, another structure need not.
+        plans += (
+            [replace(plan, front=1 - front) for plan in plans if plan.structure == "hclt"][:1] if len(self.fronts) > 1 else []
+        )
         affordable = [plan for plan in plans if self._cost(plan) <= START_SHARE * self.left]
-        best = self._halve(affordable or (plans[:1] if not self.pool else []))
+        best = self._halve(affordable or (plans[:1] if not self.pool else []), floor)
         if best is None and self.too_large:
-            best = self._halve(plain_mixtures(train, wishes))
+            best = self._halve(plain_mixtures(train, wishes), floor)
         if best is not None:
-            best = self._lower_floors(self._regularize(best))
+            if not self.discrete and wishes.n_latents is None:
+                best = self._grow(best)
+            best = self._other_floors(self._regularize(best))
+            self.task = replace(self.task, most_rows=0)
+            self._train_on(best)
             if self.average:
                 self._copy(best)
+
+    def _behind_all(self, plans: Sequence[Plan]) -> list[Plan]:
+        """Each plan behind each front."""
+        return [replace(plan, front=front) for plan in plans for front in range(len(self.fronts))]
 
     def _cost(self, plan: Plan) -> float:
         return len(self.task.splits) * plan.work(*self.task.shape)
 
     # ---- trained models -------------------------------------------------------------------------------------------
 
-    def _halve(self, plans: Sequence[Plan]) -> Candidate | None:
+    def _probe(self, wanted: Sequence[Plan], n_rows: int) -> tuple[int, float | None]:
+        """Front and floor of variances with which models are to begin, by a mixture of middling size; None: the highest floor."""
+        if not wanted:
+            return 0, None
+        plan = Plan("mixture", {"n_latents": max(min(PROBE, n_rows // 8), 1)}, trained=True, clustered=True)
+        if not self.wishes.allow("mixture") or self.wishes.n_latents is not None:
+            plan = wanted[0]
+        plans = self._behind_all([plan])
+        if len(wanted) == len(plans) == 1 or (len(plans) == 1 and not self._has_floors()):
+            return 0, None
+        began, whole = self.spent, PROBE_SHARE * max(self.left, 0.0)
+        ends = [began + whole * (place + 1) / (len(plans) + len(FLOORS) - 1) for place in range(len(plans) + len(FLOORS) - 1)]
+        probes = []
+        for plan, end in zip(plans, ends, strict=False):
+            probe = self._try(plan)
+            if probe is None:
+                return 0, None
+            probe.regularizer = self.fixed
+            self._train(probe, MOST_EPOCHS, end - self.spent)
+            probes.append(probe)
+        best = min(probes, key=lambda c: c.valid_nll)
+        for floor, end in zip(FLOORS[1:] if self._has_floors() else (), ends[len(plans) :], strict=False):
+            variant = best.variant(floor=floor, begun=0)
+            self._train(variant, MOST_EPOCHS, end - self.spent)
+            if variant.exhausted:
+                break
+            self.pool.append(variant)
+            best = variant
+        self._say("mapped columns and floors of variances")
+        return best.plan.front, best.floor
+
+    def _front_of_blocks(self, plans: Sequence[Plan]) -> int:
+        """The front behind which the smallest of these plans does best."""
+        if not plans or len(self.fronts) == 1:
+            return 0
+        tried = []
+        for plan in self._behind_all(plans[:1]):
+            found = self._try(plan)
+            if found is None:
+                return 0
+            found.regularizer, found.floor = self.fixed, plan.floor
+            self._train(found, 1, self.left)
+            tried.append(found)
+        return min(tried, key=lambda c: c.valid_nll).plan.front
+
+    def _has_floors(self) -> bool:
+        return any(
+            f.floor is not None and v for front in self.fronts for f, v in zip(front.families, self.task.varies, strict=True)
+        )
+
+    def _halve(self, plans: Sequence[Plan], floor: float | None = None) -> Candidate | None:
         """Successive halving over plans; the best of those that are left."""
         if not plans:
             return None
@@ -301,13 +414,33 @@ class _Search:
                         continue
                     entrant = started
                     entrant.regularizer = entrant.plan.regularizer or self.fixed
+                    entrant.floor = floor if entrant.plan.floor is None else entrant.plan.floor
                     racing.append(entrant)
                 self._train(entrant, MOST_EPOCHS, allowance)
             self._say(f"round {number + 1} of {rounds} of trained models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
 
+    def _grow(self, best: Candidate) -> Candidate:
+        """The same with twice as many latents, trained in the same way, for as long as that is better."""
+        n_rows = max(split.train.weight for split in self.task.splits)
+        while best.plan.n_latents <= n_rows // 8:
+            plan = replace(best.plan, options={**best.plan.options, "n_latents": 2 * best.plan.n_latents})
+            if any(c.plan == plan for c in self.pool) or self._cost(plan) + 3 * best.training > GROWTH_SHARE * self.left:
+                break
+            larger = self._try(plan)
+            if larger is None:
+                break
+            larger.regularizer, larger.floor = best.regularizer, best.floor
+            for planned in list(best.rounds):
+                self._train(larger, planned.epochs + SLACK, self.left, planned)
+            self._say(f"{plan.n_latents} latents")
+            if not larger.valid_nll < best.valid_nll:
+                break
+            best = larger
+        return best
+
     def _regularize(self, best: Candidate) -> Candidate:
-        """Go on from the best one with each regulariser, and with none; then train the best of those on."""
+        """Go on from the best one with each regulariser, and with none."""
         variants = list(dict.fromkeys([best.regularizer, *self.tried])) if self.tried else []
         end = self.spent + self.left * (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
         tried = []
@@ -321,8 +454,32 @@ class _Search:
                 tried.append(variant)
                 self.pool.append(variant)
         self._say("regularisers")
-        last = min([best, *tried], key=lambda c: c.valid_nll)
-        # A third of what is left; the rest is for copies, if there are to be any.
+        return min([best, *tried], key=lambda c: c.valid_nll)
+
+    def _other_floors(self, best: Candidate) -> Candidate:
+        """Lower floors of the variance for as long as they help, or else a higher one, at the cost of regularisers at most."""
+        if not self._has_floors():
+            return best
+        end = self.spent + self.left / 3
+        at = 0 if best.floor is None else FLOORS.index(best.floor)
+        for others in (FLOORS[at + 1 :], FLOORS[:at][::-1]):
+            before = best
+            for floor in others:
+                if self.spent >= end:
+                    break
+                variant = best.variant(floor=floor, begun=min(best.begun, 1))
+                self._train(variant, MOST_EPOCHS, end - self.spent)
+                if variant.exhausted:
+                    break
+                self.pool.append(variant)
+                best = variant
+            if best is not before:
+                break
+        self._say("floors of variances")
+        return best
+
+    def _train_on(self, last: Candidate) -> None:
+        """The best one, with a third of what is left; the rest is for copies, if there are to be any."""
         end = self.spent + self.left * (1 / 3 if self.average else 1.0)
         while self.spent < end and not last.exhausted:
             before = last.epochs
@@ -330,23 +487,6 @@ class _Search:
             if last.epochs == before:
                 break
         self._say("the best one trained on")
-        return last
-
-    def _lower_floors(self, best: Candidate) -> Candidate:
-        """Lower floors of the variance for as long as they help; they cost what the regularisers did, at most."""
-        varies = [f.floor is not None and v for f, v in zip(self.task.families, self.task.varies, strict=True)]
-        end = self.spent + self.left / 3
-        for floor in FLOORS[1:] if any(varies) else ():
-            if self.spent >= end:
-                break
-            variant = best.variant(floor=floor, begun=min(best.begun, 1))
-            self._train(variant, MOST_EPOCHS, end - self.spent)
-            if variant.exhausted:
-                break
-            self.pool.append(variant)
-            best = variant
-        self._say("floors of variances")
-        return best
 
     def _copy(self, best: Candidate) -> None:
         """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.
@@ -364,7 +504,8 @@ class _Search:
                 if self.left > 0:
                     self._train(other, planned.epochs + SLACK, self.left, planned)
             if whole not in tried:
-                tried[whole] = cross_fitted_nll(np.stack([self.task.judge(best), self.task.judge(other)], axis=1))
+                both = np.stack([self.task.judge(best), self.task.judge(other)], axis=1)
+                tried[whole] = cross_fitted_nll(both, self.task.judges)
             self._say(f"copy {copy} of the best one")
 
     def _try(self, plan: Plan) -> Candidate | None:
@@ -397,30 +538,33 @@ class _Search:
     # ---- what came of it ------------------------------------------------------------------------------------------
 
     def _choice(self, began: float, cut_short: str) -> Choice:
+        judges = self.task.judges
         for candidate in self.pool:
             # Training judges in float32.
             if candidate.rounds:
-                candidate.valid_nll = -float(self.task.judge(candidate).mean())
+                candidate.valid_nll = -judges.mean(self.task.judge(candidate))
         ranked = sorted((c for c in self.pool if c.valid_nll < math.inf), key=lambda c: c.valid_nll)
-        top = ranked if self.average else ranked[:1]
+        # Behind one front all keep the bounds that its maps have.
+        top = [c for c in ranked if c.plan.front == ranked[0].plan.front] if self.average else ranked[:1]
         log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
-        index, weights = members(log_prob) if self.average else (np.array([0]), np.ones(1))
+        index, weights = members(log_prob, judges) if self.average else (np.array([0]), np.ones(1))
         chosen = [top[i] for i in index]
-        refitted = not self.given and cut_short != "interrupted"
+        by_curvature = self.task.by_curvature
+        refitted = not self.given and cut_short != "interrupted" and by_curvature is None
         try:
-            circuits = self._refit(chosen) if refitted else [c.parts[0].make() for c in chosen]
+            circuits = self._refit(chosen) if refitted else self._learnt(chosen)
         except KeyboardInterrupt:
-            circuits, refitted, cut_short = [c.parts[0].make() for c in chosen], False, "interrupted"
-        volume = float(np.mean(np.concatenate([self.scaling.log_volume(split.valid) for split in self.task.splits])))
+            circuits, refitted, cut_short = self._learnt(chosen), False, "interrupted"
+        volume = judges.mean(np.concatenate(self.fronts[0].volumes))
         weight = dict(zip((id(c) for c in chosen), weights.tolist(), strict=True))
         outcomes = tuple(_outcome(c, weight.get(id(c), 0.0), volume) for c in ranked)
         return Choice(
-            circuit=in_users_units(mix(circuits, weights), self.scaling),
+            circuit=mix(circuits, weights),
             chosen=tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight)),
             candidates=outcomes,
-            valid_nll=average_nll(log_prob[:, index], weights) + volume,
-            judge="validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn",
-            n_judges=sum(len(split.valid) for split in self.task.splits),
+            valid_nll=average_nll(log_prob[:, index], weights, judges) + volume,
+            judge=self._judge(),
+            n_judges=len(judges),
             n_rows=len(self.rows),
             refitted=refitted,
             left_out=tuple(self.too_large),
@@ -429,18 +573,28 @@ class _Search:
             seconds=clock.now() - began,
         )
 
+    def _judge(self) -> str:
+        """In words."""
+        if self.task.by_curvature is not None:
+            return NAMES_OF_JUDGES[self.task.by_curvature.name]
+        return "validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn"
+
     def _refit(self, chosen: Sequence[Candidate]) -> list[Circuit]:
         task = replace(self.task, deadline=math.inf)
-        return [replay(candidate, self.rows, task) for candidate in chosen]
+        fronts = [self.fronts[candidate.plan.front] for candidate in chosen]
+        return [in_users_units(replay(c, front.rows, task), front.scaling) for c, front in zip(chosen, fronts, strict=True)]
+
+    def _learnt(self, chosen: Sequence[Candidate]) -> list[Circuit]:
+        return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]
 
     def _unjudged(self, began: float) -> Choice:
         """The first plan, because there are too few rows to compare it with others."""
         plan = self._first_plan()
         circuit = build(plan, self.rows, self.task)
         only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
+        circuit = in_users_units(circuit, self.fronts[0].scaling)
         return Choice(
-            in_users_units(circuit, self.scaling), (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0,
-            clock.now() - began,
+            circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - began
         )  # fmt: skip
 
     def _watched(self, candidate: Candidate, row: Row) -> None:

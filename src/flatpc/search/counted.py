@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from flatpc._typing import Array
 from flatpc.families import Family, asking
 from flatpc.search.leave_one_out import smoothing_of_columns, smoothing_of_tree
 from flatpc.search.plans import Plan
+from flatpc.search.samples import Sample
 from flatpc.structures.factorized import factorized
 from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.trees.mutual_information import PairCounts
@@ -25,20 +26,19 @@ from flatpc.structures.trees.tree_models import TreeModel, fit_tree, tree_tables
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 Judged = tuple[Array, Callable[[], "Circuit"]]
 """Log-likelihoods of the validation rows, and how to get the circuit."""
 
 
-def fitted(plan: Plan, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
+def fitted(plan: Plan, rows: Sample, families: Sequence[Family], seed: int) -> Circuit:
     """The circuit of a plan that is counted."""
-    return Counted(rows, rows[:0], families, seed).fit(plan)[1]()
+    return Counted(rows, rows.X[:0], families, seed).fit(plan)[1]()
 
 
 class Counted:
     """Fits the simple plans to the same rows; what they share is counted once."""
 
-    def __init__(self, rows: Array, valid: Array, families: Sequence[Family], seed: int) -> None:
+    def __init__(self, rows: Sample, valid: Array, families: Sequence[Family], seed: int) -> None:
         self.rows, self.valid, self.families, self.seed = rows, valid, families, seed
 
     def fit(self, plan: Plan) -> Judged:
@@ -47,12 +47,15 @@ class Counted:
             return self._factorized(**plan.options)
         if plan.structure == "chow_liu":
             return self._trees(np.ones(1), [self._tree(**plan.options)])
-        return self._trees(*fit_tree_mixture(self.rows, self._sizes, seed=self.seed, **plan.options))
+        return self._trees(*self._mixture(**plan.options))
+
+    def _mixture(self, **options: Any) -> tuple[Array, list[TreeModel]]:
+        return fit_tree_mixture(self.rows.X, self._sizes, seed=self.seed, row_weights=self.rows.weights, **options)
 
     def _factorized(self, smoothing: float | None) -> Judged:
         if smoothing is None:
             smoothing = smoothing_of_columns(self.rows, self.families)
-        circuit = factorized(self.rows, family=list(self.families), smoothing=smoothing)
+        circuit = factorized(self.rows.X, family=list(self.families), smoothing=smoothing, sample_weight=self.rows.weights)
         total = np.zeros(len(self.valid))
         for v, kind in enumerate(self.families):
             parameters: Any = circuit.parameters[v]
@@ -66,7 +69,7 @@ class Counted:
         # The tree itself doesn't depend on the smoothing.
         tree = self._drawn_to_marginals.tree
         if smoothing is None:
-            smoothing = smoothing_of_tree(tree, self._counts)
+            smoothing = smoothing_of_tree(tree, self._counts, self.rows)
         return TreeModel(tree, tree_tables(tree, self._counts, smoothing, prior))
 
     def _trees(self, weights: Array, models: list[TreeModel]) -> Judged:
@@ -84,7 +87,7 @@ class Counted:
 
     @cached_property
     def _counts(self) -> PairCounts:
-        return PairCounts(self.rows, self._sizes)
+        return PairCounts(self.rows.X, self._sizes, self.rows.weights)
 
     @cached_property
     def _drawn_to_marginals(self) -> TreeModel:

@@ -11,23 +11,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.families import Family
 from flatpc.search.plans import FLOORS
+from flatpc.search.scaling import Scaling
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 
-
-def with_first_floor(families: Sequence[Family], scale: Array) -> list[Family]:
-    """Gaussians with the highest floor, or the one that a user has set, which is in the user's units."""
+def with_first_floor(families: Sequence[Family], scaling: Scaling) -> list[Family]:
+    """Families in the units of learning: Gaussians with the highest floor, or the one that a user has set in the user's units."""
     out: list[Family] = []
-    for family, unit in zip(families, scale, strict=True):
-        out.append(family if family.floor is None else family.with_floor(max(FLOORS[0], family.chosen_floor / unit**2)))
+    for j, family in enumerate(families):
+        own = family if family.floor is not None and family.native_formula else scaling.own(family, j)
+        chosen = 0.0 if j in scaling.transforms else family.chosen_floor / scaling.scale[j] ** 2
+        out.append(own if family.floor is None else own.with_floor(max(FLOORS[0], chosen)))
     return out
 
 
@@ -37,7 +38,7 @@ def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool]) -> Circui
 
     nodes = [
         replace(node, family=node.family.with_floor(floor))
-        if isinstance(node, Input) and node.family.floor in FLOORS and varies[node.variable]
+        if isinstance(node, Input) and node.family.floor in FLOORS and all(varies[v] for v in node.variables)
         else node
         for node in circuit.nodes
     ]  # fmt: skip

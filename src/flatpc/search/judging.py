@@ -7,85 +7,84 @@
 | up to 2,000 | all rows, in five folds; below 100 rows twice, with other folds, where that is cheap |
 | more | a fifth, at most 5,000 |
 
-Rows of one group, where groups are given, are all on one side.
+Two judges put no rows aside (`by_curvature.py`): all rows are learnt from, and judged by.
+
+Rows of one group, where groups are given, are all on one side. Where rows have weights, their sum is the number of rows.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._messages import VALID, Message
 from flatpc._options import choice
-from flatpc.errors import DataError, OptionError
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from flatpc._typing import Ints
+from flatpc.errors import OptionError
+from flatpc.search.samples import Sample
 
 FEWEST, FEW, SOME = 10, 100, 2000
 FOLDS = 5
 MOST_HELD_OUT = 5000
-JUDGES = ("auto", "valid", "holdout", "cv")
+BY_CURVATURE = ("loo", "evidence")
+"""Judges that judge by the rows that were learnt from."""
+JUDGES = ("auto", "valid", "holdout", "cv", *BY_CURVATURE)
 
 
 @dataclass(frozen=True)
 class Split:
     """Rows to learn from, and rows to judge by."""
 
-    train: Array
-    valid: Array
+    train: Sample
+    valid: Sample
 
 
-def splits(rows: Array, valid: Array | None, judge: str, seed: int, groups: Any = None, repeats: int = 2) -> list[Split]:
+def splits(rows: Sample, valid: Sample | None, judge: str, seed: int, repeats: int = 2) -> list[Split]:
     """The splits that a search judges by; none if there are too few rows. Few rows are folded `repeats` times.
 
-    >>> [(len(s.train), len(s.valid)) for s in splits(np.zeros((200, 2)), None, "auto", 0)]
+    >>> [(len(s.train), len(s.valid)) for s in splits(Sample(np.zeros((200, 2))), None, "auto", 0)]
     [(160, 40), (160, 40), (160, 40), (160, 40), (160, 40)]
     """
     choice("judge", judge, JUDGES)
     if (valid is None) == (judge == "valid"):
         if valid is None:
-            raise OptionError("judge='valid' judges by validation rows; pass valid=...")
+            raise OptionError(Message(f"judge='valid' judges by validation rows; pass {VALID}", VALID), option="judge")
         if judge != "auto":
             raise OptionError(f"judge={judge!r} takes judges from the rows, and validation rows are given, too; leave one out.")
     if valid is not None:
         return [Split(rows, valid)]
-    labels = _labels(groups, len(rows))
-    n_groups = int(labels.max()) + 1 if len(labels) else 0
-    if len(rows) < FEWEST or n_groups < 2:
+    n_rows, n_groups = rows.weight, rows.n_groups
+    if n_rows < FEWEST - 1e-9 <= len(rows):
+        warnings.warn(
+            f"sample_weight sums to {n_rows:.3g}, so that {len(rows)} rows count as too few to choose a model by. Weights count "
+            f"rows; multiply them, to a sum of {len(rows)} if each row is to count once on average.",
+            stacklevel=2,
+        )
+    if n_rows < FEWEST - 1e-9 or n_groups < 2:
         return []
+    if judge in BY_CURVATURE:
+        if rows.groups is not None or rows.weights is not None:
+            raise OptionError(f"judge={judge!r} leaves out single rows; with groups or sample_weight take 'cv' or 'holdout'.")
+        return [Split(rows, rows)]
+    labels = np.arange(len(rows)) if rows.groups is None else rows.groups
     rng = np.random.default_rng(seed)
-    if judge == "cv" or (judge == "auto" and len(rows) <= SOME):
-        parts = [part for _ in range(repeats if len(rows) < FEW else 1) for part in _folds(n_groups, rng)]
+    if judge == "cv" or (judge == "auto" and n_rows <= SOME):
+        parts = [part for _ in range(repeats if n_rows < FEW else 1) for part in _folds(n_groups, rng)]
     else:
-        n = max(1, min(n_groups // 5, MOST_HELD_OUT * n_groups // len(rows)))
+        n = max(1, min(n_groups // 5, int(MOST_HELD_OUT * n_groups // n_rows)))
         parts = [rng.permutation(n_groups)[:n]]
     out = []
     for part in parts:
         judges = np.isin(labels, part)
         # A column known in the judges only can't be learnt from the others.
-        if not np.isnan(rows[~judges]).all(axis=0).any():
-            out.append(Split(rows[~judges], rows[judges]))
+        if not np.isnan(rows.X[~judges]).all(axis=0).any():
+            out.append(Split(rows.some(~judges), rows.some(judges)))
     return out
 
 
 def _folds(n: int, rng: np.random.Generator) -> Sequence[Ints]:
     order = rng.permutation(n)
     return [np.sort(order[fold::FOLDS]) for fold in range(min(FOLDS, n))]
-
-
-def _labels(groups: Any, n_rows: int) -> Ints:
-    """Groups as numbers 0, 1, 2, ...; every row is one of its own where there are none."""
-    if groups is None:
-        return np.arange(n_rows)
-    try:
-        given = np.asarray(groups)
-        labels = np.unique(given, return_inverse=True)[1]
-    except (TypeError, ValueError, RuntimeError):
-        raise DataError("groups holds labels that can't be compared; give one number or one text for each row.") from None
-    if given.shape != (n_rows,):
-        raise DataError(f"groups has the shape {given.shape}; it holds one label for each of the {n_rows} rows.")
-    return labels.astype(np.int64)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc import structures
+from flatpc._messages import Message, Option
 from flatpc._options import choice
 from flatpc.errors import OptionError
 from flatpc.families import Family
@@ -22,12 +22,12 @@ from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search import work
 from flatpc.search.clusters import start_at_clusters
+from flatpc.search.samples import Sample
 from flatpc.structures.trees.mutual_information import MAX_TABLE
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
-Array = NDArray[np.float64]
 
 FACTORIZED = (None, 0.1, 1.0, 5.0)
 """Smoothings of independent variables; None is the one that leave-one-out chooses."""
@@ -44,10 +44,16 @@ FEW = 2000
 """Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
 LARGE, FLAT = 48, (Sharpness(mu=0.3), Laplace(0.01, on="inputs"))
 """States of a latent, and regularisers, of a hidden tree that is large for few rows."""
-SIZES = {"mixture": (8, 32, 128), "hclt": (4, 16, 64), "rat_spn": (8, 16)}
-"""Sizes tried where not all columns have categories, never more than a quarter of the rows."""
+SIZES = {"mixture": (128,), "hclt": (16, 64), "rat_spn": (16,)}
+"""Sizes tried where not all columns have categories, never more than a quarter of the rows; twice the best is tried later."""
+SMALL = {"mixture": (8,), "hclt": (4,)}
+"""Further ones, where rows are few."""
 FLOORS = (1e-2, 1e-3, 1e-4)
 """Of the variance of a Gaussian input, where columns have variance 1; lower ones are tried once a model is chosen."""
+COMPONENTS, MOST_CORRELATED = (1, 4, 16, 64), 64
+"""Multivariate Gaussians that are mixed, and the most columns of one."""
+PER_COLUMN = 2
+"""Rows for each of its columns that there have to be for each of several."""
 MANY_VALUES = 256
 """Of a variable, beyond which hidden trees don't start from the Chow-Liu tree."""
 START_PSEUDOCOUNT = 0.3
@@ -94,6 +100,12 @@ class Plan:
     """With which its training begins."""
     clustered: bool = False
     """Whether units of inputs start at clusters of rows."""
+    front: int = 0
+    """Behind which front it is learnt: 0 has columns as they are, 1 maps skewed ones."""
+    floor: float | None = None
+    """Of variances, with which its training begins; None leaves it to the search."""
+    whole: bool = False
+    """Whether steps of EM are whole ones, by all rows at once: for few units with many parameters, that gets there sooner."""
 
     @property
     def name(self) -> str:
@@ -107,7 +119,9 @@ class Plan:
         given = self.options
         n_trees = given.get("n_trees", 1)
         parts = [SEVERAL[self.structure].format(n_trees) if n_trees > 1 else NAMES[self.structure]]
-        if self.n_latents:
+        if "blocks" in given:
+            parts = [f"mixture of correlated columns, {self.n_latents} components"]
+        if self.n_latents and "blocks" not in given:
             parts.append(f"{self.n_latents} latents")
         if "depth" in given:
             parts.append(f"depth {given['depth']}")
@@ -116,6 +130,7 @@ class Plan:
         else:
             smoothing = "by leave-one-out" if given["smoothing"] is None else f"{given['smoothing']:g}"
             parts.append(f"smoothing {smoothing}" + (" (marginals)" if given.get("prior") == "marginals" else ""))
+        parts += ["of mapped columns"] if self.front else []
         return ", ".join(parts)
 
     @property
@@ -135,16 +150,27 @@ class Plan:
                 built *= COUNTED_SHARE
         return built + (work.of_clusters(n_rows, n_variables, self.n_latents) if self.clustered else 0.0)
 
-    def build(self, rows: Array, families: Sequence[Family], seed: int) -> Circuit:
+    def build(self, rows: Sample, families: Sequence[Family], seed: int) -> Circuit:
         """The circuit, fitted to the rows or ready to be trained on them."""
         circuit = self._circuit(rows, list(families), seed)
         if self.clustered:
-            return start_at_clusters(circuit, rows, seed, START_PSEUDOCOUNT)
-        if self.trained and any(kind.defines("initialize_from") for kind in families):
-            return circuit.randomize(seed, X=rows)
+            return start_at_clusters(circuit, rows.X, seed, START_PSEUDOCOUNT, rows.weights)
+        if self.trained and "blocks" not in self.options and any(kind.defines("initialize_from") for kind in families):
+            return circuit.randomize(seed, X=rows.drawn())
         return circuit
 
-    def _circuit(self, rows: Array, families: list[Family], seed: int) -> Circuit:
+    def _circuit(self, rows: Sample, families: list[Family], seed: int) -> Circuit:
+        if "blocks" in self.options:
+            return structures.mixture(
+                rows.X,
+                self.options["n_latents"],
+                family=families,
+                blocks=self.options["blocks"],
+                pooled=self.options["pooled"],
+                smoothing=START_PSEUDOCOUNT,
+                seed=seed,
+                sample_weight=rows.weights,
+            )
         if self.structure in ("rat_spn", "mixture"):
             size = self.options["n_latents"]
             depth, repetitions = (0, 1) if self.structure == "mixture" else (self.options.get("depth", 1), 5)
@@ -152,7 +178,9 @@ class Plan:
                 len(families), depth=depth, n_repetitions=repetitions, n_sums=size, n_inputs=size, family=families, seed=seed
             )
         chosen = {"seed": seed} if self.trained or self.structure == "tree_mixture" else {}
-        made: Circuit = getattr(structures, self.structure)(rows, family=families, **chosen, **self.options)
+        made: Circuit = getattr(structures, self.structure)(
+            rows.X, family=families, sample_weight=rows.weights, **chosen, **self.options
+        )
         return made
 
 
@@ -165,17 +193,22 @@ def counted_plans(families: Sequence[Family], wishes: Wishes) -> list[Plan]:
     return [plan for plan in plans if wishes.allow(plan.structure)]
 
 
-def mixture_plans(families: Sequence[Family], rows: Array, wishes: Wishes) -> list[Plan]:
+def mixture_plans(families: Sequence[Family], rows: Sample, wishes: Wishes) -> list[Plan]:
     """Mixtures of Chow-Liu trees, as many as there are rows for."""
     if not all(map(_is_table, families)) or len(families) == 1 or not wishes.allow("tree_mixture"):
         return []
-    if np.isnan(rows).any() or _n_values(families) > MAX_TABLE:
+    if np.isnan(rows.X).any() or _n_values(families) > MAX_TABLE:
         return []
-    return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if len(rows) >= 10 * n]
+    return [Plan("tree_mixture", {"n_trees": n, "smoothing": s}) for n, s in MIXTURES if rows.weight >= 10 * n]
 
 
-def trained_plans(families: Sequence[Family], rows: Array, wishes: Wishes, sharpness: bool) -> list[Plan]:
-    """Models with latents; `sharpness` says whether curvature may be penalised as the search sees fit."""
+def trained_plans(
+    families: Sequence[Family], rows: Sample, wishes: Wishes, sharpness: bool, normal: Sequence[Family] | None = None
+) -> list[Plan]:
+    """Models with latents; `sharpness` says whether curvature may be penalised as the search sees fit.
+
+    `normal` are the families where as many columns as possible are Gaussians, which may be correlated.
+    """
     if all(map(_is_table, families)):
         plans = _hidden_trees(families, rows, wishes, sharpness) if len(families) > 1 else []
         if wishes.structure == "mixture":
@@ -185,19 +218,34 @@ def trained_plans(families: Sequence[Family], rows: Array, wishes: Wishes, sharp
     all_continuous = all(kind.defines("rescaled") for kind in families)
     if len(families) > 1 and (all_continuous or wishes.structure == "rat_spn"):
         wanted.append("rat_spn")
-    return [plan for structure in wanted if wishes.allow(structure) for plan in _several(structure, rows, wishes)]
+    plans = [plan for structure in wanted if wishes.allow(structure) for plan in _several(structure, rows, wishes)]
+    # What is cheap and often best comes first.
+    return [*(_correlated(normal or families, rows) if wishes.structure == "auto" and wishes.n_latents is None else []), *plans]
 
 
-def plain_mixtures(rows: Array, wishes: Wishes) -> list[Plan]:
+def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
+    """Mixtures of multivariate Gaussians times other columns, of as many components as there are rows for."""
+    n = sum(kind.native_formula == "gaussian" for kind in families)
+    if not 2 <= n <= MOST_CORRELATED:
+        return []
+    sizes = [size for size in COMPONENTS if size == 1 or rows.weight >= PER_COLUMN * n * size]
+    # Each has the common covariance of all for as many rows as there are columns.
+    return [
+        Plan("mixture", {"n_latents": size, "blocks": "all", "pooled": float(n)}, trained=True, whole=True, floor=FLOORS[2])
+        for size in sizes
+    ]
+
+
+def plain_mixtures(rows: Sample, wishes: Wishes) -> list[Plan]:
     """Mixtures of independent columns, which need no tree."""
     return _several("mixture", rows, wishes) if wishes.allow("mixture") else []
 
 
-def _several(structure: str, rows: Array, wishes: Wishes) -> list[Plan]:
+def _several(structure: str, rows: Sample, wishes: Wishes) -> list[Plan]:
     """One structure in several sizes, its units at clusters of rows."""
     out: list[Plan] = []
-    most = max(len(rows) // 4, 2)
-    for size in wishes.sizes(SIZES[structure]):
+    most = max(int(rows.weight) // 4, 2)
+    for size in wishes.sizes((*(SMALL.get(structure, ()) if rows.weight < FEW else ()), *SIZES[structure])):
         size = size if wishes.n_latents else min(size, most)
         # A size that is hardly another one is not worth the work.
         if out and size < 2 * out[-1].n_latents:
@@ -208,7 +256,7 @@ def _several(structure: str, rows: Array, wishes: Wishes) -> list[Plan]:
     return out
 
 
-def _hidden_trees(families: Sequence[Family], rows: Array, wishes: Wishes, sharpness: bool) -> list[Plan]:
+def _hidden_trees(families: Sequence[Family], rows: Sample, wishes: Wishes, sharpness: bool) -> list[Plan]:
     """Hidden Chow-Liu trees of several sizes, starts and numbers of trees.
 
     Sizes are those for which there are six rows for each state of a latent, and the smallest; where rows are few and `sharpness`
@@ -221,7 +269,7 @@ def _hidden_trees(families: Sequence[Family], rows: Array, wishes: Wishes, sharp
     if least > MANY_VALUES:
         # A state for each value would be more than can be learnt.
         least, start = 1, {}
-    elif len(rows) < FEW:
+    elif rows.weight < FEW:
         start |= {"prior": "marginals", "smoothing": 10.0}
     if wishes.n_latents is not None:
         fits = wishes.n_latents >= least
@@ -230,12 +278,12 @@ def _hidden_trees(families: Sequence[Family], rows: Array, wishes: Wishes, sharp
     # Either start is better now and then, and models that differ are better averaged: sizes take turns.
     for place, size in enumerate(_fitting((4, 8, 16, 32, 64), rows)[-3:]):
         plans.append(Plan("hclt", {"n_latents": max(size, least), **({} if place == 1 else start)}, trained=True))
-    if len(rows) < FEW and sharpness:
+    if rows.weight < FEW and sharpness:
         plans.append(Plan("hclt", {"n_latents": max(LARGE, least)}, trained=True, regularizer=FLAT))
-    if start and not np.isnan(rows).any() and _n_values(families) <= MAX_TABLE:
+    if start and not np.isnan(rows.X).any() and _n_values(families) <= MAX_TABLE:
         clusters = {"trees": "clusters", "smoothing": 5.0, "init": "chow-liu", "noise": 0.3}
-        for size, n_trees in ((4, 4), (8, 10), (16, 8))[0 if len(rows) < FEW else 1 :]:
-            if len(rows) >= 50 * n_trees:
+        for size, n_trees in ((4, 4), (8, 10), (16, 8))[0 if rows.weight < FEW else 1 :]:
+            if rows.weight >= 50 * n_trees:
                 plans.append(Plan("hclt", {"n_latents": max(size, least), "n_trees": n_trees, **clusters}, trained=True))
     return plans
 
@@ -244,13 +292,13 @@ def check_wishes(wishes: Wishes, families: Sequence[Family]) -> None:
     """Raise `OptionError` for a structure that there is none of, or that doesn't suit the columns."""
     choice("structure", wishes.structure, ("auto", *STRUCTURES))
     if wishes.structure in ("chow_liu", "tree_mixture") and not all(map(_is_table, families)):
-        raise OptionError(
-            f"structure={wishes.structure!r} is for binary and categorical columns only; choose 'hclt' for tables with others."
-        )
+        given = Option("structure", wishes.structure)
+        text = f"{given} is for binary and categorical columns only; choose 'hclt' for tables with others."
+        raise OptionError(Message(text, given), option="structure")
 
 
-def _fitting(sizes: Sequence[int], rows: Array) -> list[int]:
-    return [size for size in sizes if size == sizes[0] or len(rows) >= 6 * size]
+def _fitting(sizes: Sequence[int], rows: Sample) -> list[int]:
+    return [size for size in sizes if size == sizes[0] or rows.weight >= 6 * size]
 
 
 def _n_values(families: Sequence[Family]) -> int:

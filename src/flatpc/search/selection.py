@@ -9,16 +9,15 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from flatpc._options import MOST_THREADS, flag, several, whole_number, wrong
-from flatpc._processes import end_with_parent
+from flatpc._processes import end_with_parent, returned_as
 from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 from flatpc.learning.fitting import Fit, fit
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness
 from flatpc.learning.run.options import read_run
 from flatpc.learning.run.schedules import Schedule
+from flatpc.learning.steps.rows import TrainingRows
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -141,11 +140,16 @@ def select(
             warnings.simplefilter("ignore")
             results.close()
     candidates = tuple(
-        Candidate(mu, -float(np.mean(result.circuit.log_prob(valid, missing=options.get("missing", "raise")))), result)
-        for (mu, _, _), result in zip(runs, fits, strict=False)
+        Candidate(mu, _nll(result.circuit, valid, options), result) for (mu, _, _), result in zip(runs, fits, strict=False)
     )
     complete = [candidate for candidate in candidates if candidate.result.stopped != "interrupted"]
     return Selection(min(complete or candidates, key=lambda candidate: candidate.valid_nll), candidates, interrupted)
+
+
+def _nll(circuit: Circuit, valid: Any, options: dict[str, Any]) -> float:
+    log_prob = circuit.log_prob(valid, missing=options.get("missing", "raise"))
+    counted = TrainingRows.read(log_prob, options.get("valid_weight"), "valid_weight")
+    return -counted.mean(counted.X)
 
 
 Run = tuple[Any, Sharpness, dict[str, Any]]
@@ -164,7 +168,7 @@ def _in_parallel(circuit: Circuit, X: Any, valid: Any, runs: Sequence[Run], n_jo
     import joblib
 
     one, parent = joblib.delayed(_fit_alone), os.getpid()
-    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as=returned_as("generator"))
     yield from workers(one(circuit, X, valid, made, mine, parent) for _, made, mine in runs)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._messages import Message, Option
 from flatpc.engine import clock
 from flatpc.errors import OptionError
 from flatpc.families import Family
@@ -26,13 +26,13 @@ from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import with_first_floor
 from flatpc.search.judging import Split
 from flatpc.search.plans import SIZES, Plan, Wishes, check_wishes
+from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling, in_users_units
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.run.history import Row
 
-Array = NDArray[np.float64]
 
 FULL_BATCH = 2000
 """Rows up to which an EM step takes them all, unless told otherwise."""
@@ -60,7 +60,8 @@ class Told:
         if self.method != "em":
             descent = {"adam": Adam, "sgd": SGD}[self.method]
             if self.pseudocount:
-                raise OptionError(f"A pseudocount is for method='em'; leave it out with method={self.method!r}.")
+                em, given = Option("method", "em"), Option("method", self.method)
+                raise OptionError(Message(f"A pseudocount is for {em}; leave it out with {given}.", em, given))
             return {"batch_size": self.batch_size or 200, "method": descent(self.step_size or 0.1)}
         full = n_rows <= FULL_BATCH and self.batch_size is None
         return {
@@ -71,7 +72,7 @@ class Told:
 
 
 def train_as_told(
-    rows: Array, families: Sequence[Family], wishes: Wishes, told: Told, *, valid: Array | None = None, seed: int = 0,
+    rows: Sample, families: Sequence[Family], wishes: Wishes, told: Told, *, valid: Sample | None = None, seed: int = 0,
     time_budget: float | None = None, names: Sequence[str] | None = None, watch: Callable[[str, float], None] | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Choice:  # fmt: skip
@@ -80,13 +81,13 @@ def train_as_told(
     if wishes.structure not in SIZES:
         raise OptionError("Only 'hclt', 'mixture' and 'rat_spn' are trained step by step; name one of them as the structure.")
     began = clock.now()
-    scaling = Scaling.learn(rows, np.array([family.defines("rescaled") for family in families]), names)
-    own = scaling.apply(rows)
-    split = Split(own, scaling.apply(valid)) if valid is not None else _hold_back(own, told.share, seed)
+    scaling = Scaling.learn(rows.X, families, names, weights=rows.weights)
+    own = scaling.apply_to(rows)
+    split = Split(own, scaling.apply_to(valid)) if valid is not None else _hold_back(own, told.share, seed)
     depth = {} if wishes.depth is None or wishes.structure != "rat_spn" else {"depth": wishes.depth}
     size = {"n_latents": LATENTS if wishes.n_latents is None else wishes.n_latents}
     plan = Plan(wishes.structure, {**size, **depth}, trained=True, clustered=wishes.structure != "rat_spn")
-    kinds = with_first_floor(families, scaling.scale)
+    kinds = with_first_floor(families, scaling)
     limit = None if time_budget is None else began + time_budget
 
     def train(data: Split, told: Told) -> Fit:
@@ -96,7 +97,8 @@ def train_as_told(
         circuit = plan.build(data.train, kinds, seed)
         more = {} if checkpoints is None else checkpoints.options(circuit, data.train, data.valid, 1, told=told, seed=seed)
         return fit(
-            circuit, data.train, valid=data.valid if judged else None, epochs=told.epochs, seed=seed,
+            circuit, data.train.X, sample_weight=data.train.weights, valid=data.valid.X if judged else None,
+            valid_weight=data.valid.weights if judged else None, epochs=told.epochs, seed=seed,
             sharpness=_sharpness(told.mu, judged), missing="marginalize", dtype="float64", progress=False,
             stopping=Stopping((told.patience or None) if judged else None, left), run=Run(callbacks=callbacks, **more),
             **told.options(len(data.train)),
@@ -109,7 +111,7 @@ def train_as_told(
     # The adaptive penalty looks at validation rows as it goes; without them there is none.
     refitted = valid is None and bool(len(split.valid)) and not cut_short and told.mu not in ("adaptive", "auto")
     if refitted:
-        circuit = train(Split(own, own[:0]), replace(told, epochs=max(epochs, 1))).circuit
+        circuit = train(Split(own, own.some(slice(0))), replace(told, epochs=max(epochs, 1))).circuit
     return _choice(plan, told, result, circuit, split, scaling, len(rows), valid is not None, refitted, cut_short, epochs, began)
 
 
@@ -118,7 +120,7 @@ def _choice(
     refitted: bool, cut_short: str, epochs: int, began: float,
 ) -> Choice:  # fmt: skip
     judged = len(split.valid) > 0
-    volume = float(scaling.log_volume(split.valid).mean()) if judged else 0.0
+    volume = split.valid.mean(scaling.log_volume(split.valid.X)) if judged else 0.0
     nll = result.best_nll + volume if judged and result.best_epoch else math.nan
     mu = f", μ = {told.mu}" if told.mu != 0 else ""
     only = Outcome(
@@ -131,10 +133,10 @@ def _choice(
     )  # fmt: skip
 
 
-def _hold_back(rows: Array, share: float, seed: int) -> Split:
+def _hold_back(rows: Sample, share: float, seed: int) -> Split:
     n = min(round(share * len(rows)), len(rows) - 1)
     order = np.random.default_rng(seed).permutation(len(rows))
-    return Split(rows[np.sort(order[n:])], rows[np.sort(order[:n])])
+    return Split(rows.some(np.sort(order[n:])), rows.some(np.sort(order[:n])))
 
 
 def _sharpness(mu: float | str, judged: bool) -> Any:

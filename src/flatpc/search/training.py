@@ -16,8 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.engine import clock
 from flatpc.errors import ParameterError
 from flatpc.families import Family
@@ -30,21 +30,26 @@ from flatpc.learning.run.schedules import linear
 from flatpc.learning.run.stopping import Stopping
 from flatpc.learning.steps.em import EM
 from flatpc.search import work
+from flatpc.search.by_curvature import CurvatureJudge
+from flatpc.search.by_curvature import Round as JudgedRound
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.counted import Counted, fitted
 from flatpc.search.floors import with_floor
+from flatpc.search.fronts import Front
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
+from flatpc.search.samples import Sample, judges_of
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.run.history import Row
 
-Array = NDArray[np.float64]
 Watch = Callable[["Candidate", "Row"], None]
 
 STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
 """First and last step size of each round; later rounds do as the last."""
+ALL_ROWS = 1 << 40
+"""The size of a batch of all rows, however many there are."""
 INPUT_PSEUDOCOUNT = 0.1
 PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
@@ -70,6 +75,8 @@ class Round:
     seed: int
     floor: float | None = None
     """Of the variance of Gaussian inputs; None leaves it as it is."""
+    n_rows: int = 0
+    """The rows that it learns from, a sample by its seed; 0 for all."""
 
     def cut(self, epochs: int) -> Round:
         """Its first epochs."""
@@ -146,36 +153,74 @@ class Task:
     """Of `clock.now`, for the sake of users who can't wait."""
     watch: Watch | None = None
     checkpoints: Checkpoints | None = None
+    fronts: Sequence[Front] = ()
+    """Units of learning; the splits and families above are the first one's."""
+    most_rows: int = 0
+    """That a round learns from; 0 for all."""
+    by_curvature: CurvatureJudge | None = None
+    """Judges by the rows learnt from; None where other rows judge."""
 
     @cached_property
-    def counted(self) -> list[Counted]:
-        """For the plans that are not trained."""
-        return [Counted(split.train, split.valid, self.families, self.seed) for split in self.splits]
+    def counted(self) -> dict[int, list[Counted]]:
+        """For the plans that are not trained, front by front as they are asked for."""
+        return {}
+
+    def splits_of(self, plan: Plan) -> Sequence[Split]:
+        """In the units in which the plan is learnt."""
+        return self.fronts[plan.front].splits if plan.front else self.splits
+
+    def families_of(self, plan: Plan) -> Sequence[Family]:
+        """In the units in which the plan is learnt."""
+        return self.fronts[plan.front].families if plan.front else self.families
+
+    def volumes_of(self, plan: Plan) -> Sequence[Array | float]:
+        """What log-densities of judges are lower by in the units of the first front."""
+        if not plan.front:
+            return [0.0] * len(self.splits)
+        return [own - first for own, first in zip(self.fronts[plan.front].volumes, self.fronts[0].volumes, strict=True)]
 
     @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows learnt from, of the largest split, and variables."""
         return max(len(split.train) for split in self.splits), len(self.families)
 
+    @cached_property
+    def judges(self) -> Sample:
+        """All of them, as they count."""
+        return judges_of([split.valid for split in self.splits])
+
     def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
         """Build a candidate, and judge it if it is counted."""
         self._check_time()
         spent = len(self.splits) * plan.work(*self.shape)
         if plan.trained:
-            circuits = [build(plan, split.train, self, copy, whole) for split in self.splits]
+            circuits = [build(plan, split.train, self, copy, whole) for split in self.splits_of(plan)]
             parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
             return Candidate(plan, parts, np.inf, spent, copy=copy, whole=whole)
         parts = []
-        for counted in self.counted:
+        if plan.front not in self.counted:
+            families = self.families_of(plan)
+            self.counted[plan.front] = [
+                Counted(split.train, split.valid.X, families, self.seed) for split in self.splits_of(plan)
+            ]
+        for counted, volume, split in zip(self.counted[plan.front], self.volumes_of(plan), self.splits, strict=True):
             log_prob, make = counted.fit(plan)
-            parts.append(Part(make, -float(log_prob.mean()), log_prob))
+            if self.by_curvature is not None:
+                circuit = make()
+                log_prob = self.by_curvature.log_prob(circuit, split.train.X, counted=True)
+                spent += self.by_curvature.work(circuit, len(split.train))
+            log_prob = log_prob - volume
+            parts.append(Part(make, -split.valid.mean(log_prob), log_prob))
         return Candidate(plan, parts, self._mean(parts), spent)
 
     def judge(self, candidate: Candidate) -> Array:
         """Log-likelihoods of all judges, one split's after the other's."""
-        for part, split in zip(candidate.parts, self.splits, strict=True):
-            if part.log_prob is None:
-                part.log_prob = np.asarray(part.make().log_prob(split.valid, missing=self.missing))
+        plan = candidate.plan
+        for part, split, volume in zip(candidate.parts, self.splits_of(plan), self.volumes_of(plan), strict=True):
+            if part.log_prob is None and self.by_curvature is not None:
+                part.log_prob = self.by_curvature.log_prob(part.make(), split.valid.X, counted=not plan.trained) - volume
+            elif part.log_prob is None:
+                part.log_prob = np.asarray(part.make().log_prob(split.valid.X, missing=self.missing)) - volume
         return np.concatenate([part.log_prob for part in candidate.parts])
 
     def train_round(self, candidate: Candidate, most: int, allowance: float) -> None:
@@ -183,9 +228,11 @@ class Task:
         number = candidate.begun
         candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
-        size = batch_size(self.shape[0], number)
+        size = batch_size(min(self.shape[0], self.most_rows or self.shape[0]), number)
+        if candidate.plan.whole:
+            first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
-        planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor)
+        planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor, self.most_rows)
         before = candidate.training
         if candidate.epochs == 0 and most > 1:
             # One epoch tells how many there is an allowance for, which the schedule needs to know.
@@ -206,7 +253,7 @@ class Task:
     def _train(self, candidate: Candidate, planned: Round) -> None:
         patience = max(PATIENCE, planned.epochs // 3)
         results, done, stopped = [], 0, ""
-        for part, split in zip(candidate.parts, self.splits, strict=True):
+        for part, split in zip(candidate.parts, self.splits_of(candidate.plan), strict=True):
             self._check_time()
             result = self._run(candidate, part.make(), split, planned, patience)
             results.append(result)
@@ -227,15 +274,27 @@ class Task:
     def _run(self, candidate: Candidate, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
         watch = self.watch
         left = None if self.deadline == np.inf else max(self.deadline - clock.now(), 1e-3)
-        callbacks = () if watch is None else (lambda row, _: watch(candidate, row),)
+        callbacks: tuple[Callback, ...] = () if watch is None else (lambda row, _: watch(candidate, row),)
+        if self.by_curvature is not None:
+            judging = JudgedRound(self.by_curvature, split.train.X, planned.epochs)
+            # What was judged is not in a checkpoint.
+            task = replace(self, checkpoints=None)
+            found = run(circuit, split.train, task, planned, stopping=Stopping(None, left), callbacks=(*callbacks, judging))
+            candidate.training += judging.work
+            candidate.passes += judging.work
+            return judging.of(found)
         return run(circuit, split.train, self, planned, valid=split.valid, stopping=Stopping(patience, left), callbacks=callbacks)
 
     def _keep(self, candidate: Candidate, planned: Round, results: Sequence[Fit]) -> None:
         """Take over the parts that got better, if the candidate has on average."""
+        found = [
+            result.best_nll + split.valid.mean(np.broadcast_to(volume, len(split.valid)))
+            for result, volume, split in zip(results, self.volumes_of(candidate.plan), self.splits, strict=True)
+        ]
         parts = [
-            Part(lambda result=result: result.best_circuit, result.best_nll)  # type: ignore[misc]
-            if result.best_nll < part.valid_nll else part
-            for part, result in zip(candidate.parts, results, strict=True)
+            Part(lambda result=result: result.best_circuit, nll)  # type: ignore[misc]
+            if nll < part.valid_nll else part
+            for part, result, nll in zip(candidate.parts, results, found, strict=True)
         ]  # fmt: skip
         nll = self._mean(parts)
         candidate.exhausted = not nll < candidate.valid_nll
@@ -248,7 +307,7 @@ class Task:
         candidate.rounds.append(planned.cut(max(1, round(median(epochs)))))
 
     def _mean(self, parts: Sequence[Part]) -> float:
-        weights = [len(split.valid) for split in self.splits]
+        weights = [split.valid.weight for split in self.splits]
         return float(np.average([part.valid_nll for part in parts], weights=weights))
 
     def _check_time(self) -> None:
@@ -257,12 +316,15 @@ class Task:
 
 
 def run(
-    circuit: Circuit, rows: Array, task: Task, planned: Round, valid: Array | None = None, stopping: Stopping | None = None,
+    circuit: Circuit, rows: Sample, task: Task, planned: Round, valid: Sample | None = None, stopping: Stopping | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Fit:  # fmt: skip
     """One round of EM from `circuit`, in float32; where flows underflow there and leave no weights, in float64."""
     if planned.floor is not None:
         circuit = with_floor(circuit, planned.floor, task.varies)
+    if 0 < planned.n_rows < len(rows):
+        rows = rows.some(np.sort(np.random.default_rng(planned.seed).permutation(len(rows))[: planned.n_rows]))
+    judged: dict[str, Any] = {} if valid is None else {"valid": valid.X, "valid_weight": valid.weights}
     for dtype in ("float32", "float64"):
         files = Run(callbacks=callbacks)
         if task.checkpoints is not None:
@@ -274,7 +336,8 @@ def run(
                 # A candidate that goes astray is not chosen, and that is all there is to say of it.
                 warnings.simplefilter("ignore", LearningWarning)
                 return fit(
-                    circuit, rows, valid=valid, method=EM(linear(planned.first, planned.last)), epochs=planned.epochs,
+                    circuit, rows.X, sample_weight=rows.weights, **judged,
+                    method=EM(linear(planned.first, planned.last)), epochs=planned.epochs,
                     batch_size=min(planned.batch_size, len(rows)),
                     regularizer=[*planned.regularizer, *_inputs(planned.regularizer)], stopping=stopping, run=files,
                     seed=planned.seed, missing=task.missing, n_threads=task.n_threads, dtype=dtype, progress=False,
@@ -285,26 +348,26 @@ def run(
     raise AssertionError
 
 
-def replay(candidate: Candidate, rows: Array, task: Task) -> Circuit:
-    """The candidate built from these rows, and trained as it was, without validation."""
+def replay(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
+    """The candidate built from these rows, in its own units, and trained as it was, without validation."""
     circuit = build(candidate.plan, rows, task, candidate.copy, candidate.whole)
     for planned in candidate.rounds:
         circuit = run(circuit, rows, task, planned).circuit
     return circuit
 
 
-def build(plan: Plan, rows: Array, task: Task, copy: int = 0, whole: int = 0) -> Circuit:
+def build(plan: Plan, rows: Sample, task: Task, copy: int = 0, whole: int = 0) -> Circuit:
     """A counted plan's circuit, or a trained one's start; a copy's is from a sample of the rows, which makes its trees others."""
     if not plan.trained:
-        return fitted(plan, rows, task.families, task.seed)
+        return fitted(plan, rows, task.families_of(plan), task.seed)
     seed, n = task.seed + copy, len(rows)
     sample = rows
     if copy:
         drawn = np.random.default_rng([seed, copy]).integers(0, n, n)
-        sample = rows[np.concatenate([*[np.arange(n)] * whole, drawn])]
-        if np.isnan(sample).all(axis=0).any():
+        sample = rows.some(np.concatenate([*[np.arange(n)] * whole, drawn]))
+        if np.isnan(sample.X).all(axis=0).any():
             sample = rows
-    return plan.build(sample, task.families, seed)
+    return plan.build(sample, task.families_of(plan), seed)
 
 
 def batch_size(n_rows: int, number: int) -> int:

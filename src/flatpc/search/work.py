@@ -2,7 +2,7 @@
 
 The unit is the second of one core of the machine on which the constants below were fitted, so that an effort of 30 takes about
 half a minute on a machine like it. Nothing is measured by a clock: the passes of an evaluator count themselves
-(`flatpc.engine.numba.evaluator.Work`), and what is spent on structures follows from the numbers of rows and variables. One seed
+(`flatpc.engine.contract.Work`), and what is spent on structures follows from the numbers of rows and variables. One seed
 therefore gives one model, on a slow machine and on a fast one, on one thread and on two.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flatpc._options import choice, number
 
 if TYPE_CHECKING:
-    from flatpc.engine.numba.evaluator import Work
+    from flatpc.engine.contract import Work
 
 EFFORTS = {"quick": 5.0, "normal": 30.0, "thorough": 120.0}
 
@@ -46,6 +46,11 @@ def of_setup(n_nodes: int) -> float:
 def of_passes(work: Work) -> float:
     """What its steps take, and its judging."""
     return _STEP * work.steps + _MULTIPLICATION * work.multiplications
+
+
+def of_rows(n_passes: int, n_rows: int, n_edges: int, n_nodes: int) -> float:
+    """Passes in which every row goes through every edge."""
+    return n_passes * (_NODE * n_nodes + _MULTIPLICATION * n_rows * n_edges)
 
 
 def of_tree(n_rows: int, n_variables: int) -> float:

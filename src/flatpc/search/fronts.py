@@ -1,0 +1,124 @@
+"""Fronts: units in which models are learnt. One leaves columns as they are; another takes them for Gaussians, and maps skewed
+ones by a logarithm or a power.
+
+A model learnt behind a front is a model of the table: its inputs become `Transformed` families. So models of several fronts are
+judged together, in the same units. Which columns a front maps is told by how well a normal distribution fits
+rows that it has not seen, over several splits; one is mapped only where that is better by a margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flatpc._row_weights import deviation, mean
+from flatpc._typing import Array
+from flatpc.families import Family, Log, Transform
+from flatpc.families.transforms import fit_power
+from flatpc.search.floors import with_first_floor
+from flatpc.search.judging import Split
+from flatpc.search.samples import Sample
+from flatpc.search.scaling import Scaling
+
+SPLITS = 5
+"""Of the rows into halves, by which a map is judged."""
+MARGIN = 0.02
+"""Nats per row by which a map has to be better than none, in all splits."""
+WORTH_OF_BOUNDS = 0.05
+"""Nats per row by which a power has to be better than a logarithm."""
+MOST_ROWS = 5000
+"""By which maps are chosen."""
+FEWEST_VALUES = 20
+"""Different values of a column that may be mapped."""
+
+
+@dataclass(frozen=True)
+class Front:
+    """The rows in the units of a scaling, and the splits that judge by them."""
+
+    scaling: Scaling
+    rows: Sample
+    splits: Sequence[Split]
+    families: Sequence[Family]
+    volumes: Sequence[Array]
+    """For each split, `[judges]`: what log-densities are lower by in the user's units."""
+
+    @staticmethod
+    def of(scaling: Scaling, rows: Sample, splits: Sequence[Split], families: Sequence[Family]) -> Front:
+        """From rows and splits in the user's units."""
+        return Front(
+            scaling,
+            scaling.apply_to(rows),
+            [Split(scaling.apply_to(split.train), scaling.apply_to(split.valid)) for split in splits],
+            with_first_floor(families, scaling),
+            [scaling.log_volume(split.valid.X) for split in splits],
+        )
+
+
+def fronts(
+    rows: Sample,
+    splits: Sequence[Split],
+    families: Sequence[Family],
+    normal: Sequence[Family],
+    seed: int,
+    names: Sequence[str] | None = None,
+) -> list[Front]:
+    """Columns as they are; and, where that is something else, as Gaussians, with a map where one gains by it."""
+    out = [Front.of(Scaling.learn(rows.X, families, names, weights=rows.weights), rows, splits, families)]
+    everything = np.concatenate([rows.X, *(split.valid.X for split in splits)]) if splits else rows.X
+    transforms = {
+        j: transform
+        for j, family in enumerate(normal)
+        if family.native_formula == "gaussian" and not family.chosen_floor
+        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights)]
+        if transform is not None
+    }
+    if transforms or list(normal) != list(families):
+        out.append(Front.of(Scaling.learn(rows.X, normal, names, transforms, rows.weights), rows, splits, normal))
+    return out
+
+
+def choose_transform(column: Array, everything: Array, seed: int, weights: Array | None = None) -> Transform | None:
+    """The map of a column after which it looks most like a normal distribution; None if none is better by the margin.
+
+    >>> choose_transform(np.exp(np.random.default_rng(0).normal(size=500)), np.ones(1), 0)
+    Log(shift=0.0, scale=1.0)
+    >>> choose_transform(np.random.default_rng(0).normal(size=500), np.ones(1), 0) is None
+    True
+    """
+    known = ~np.isnan(column)
+    x, w = column[known], None if weights is None else weights[known]
+    rng = np.random.default_rng(seed)
+    if len(x) > MOST_ROWS:
+        some = rng.permutation(len(x))[:MOST_ROWS]
+        x, w = x[some], None if w is None else w[some]
+    if len(np.unique(x)) < FEWEST_VALUES:
+        return None
+    positive = bool((everything[~np.isnan(everything)] > 0).all() and (x > 0).all())
+    judged: dict[str, list[float]] = {"power": [], **({"log": []} if positive else {})}
+    for _ in range(SPLITS):
+        order = rng.permutation(len(x))
+        first, second = order[: len(x) // 2], order[len(x) // 2 :]
+        train, judges = x[first], x[second]
+        counted, by = (None, None) if w is None else (w[first], w[second])
+        plain = _normal(None, train, judges, counted)
+        judged["power"].append(mean(_normal(fit_power(train, counted), train, judges, counted) - plain, by))
+        if positive:
+            judged["log"].append(mean(_normal(Log(), train, judges, counted) - plain, by))
+    # Positive numbers stay so by a logarithm: that is worth a little.
+    best = max(judged, key=lambda kind: float(np.mean(judged[kind])) + (WORTH_OF_BOUNDS if kind == "log" else 0.0))
+    if not min(judged[best]) > MARGIN:
+        return None
+    return Log() if best == "log" else fit_power(x, w)
+
+
+def _normal(transform: Transform | None, train: Array, judges: Array, weights: Array | None) -> Array:
+    """Log-densities of judges under the normal distribution of the others."""
+    slope = np.zeros(len(judges)) if transform is None else transform.log_slope(judges)
+    if transform is not None:
+        train, judges = transform.forward(train), transform.forward(judges)
+    spread = max(deviation(train, weights), 1e-300)
+    with np.errstate(over="ignore"):
+        return np.asarray(slope - 0.5 * ((judges - mean(train, weights)) / spread) ** 2 - np.log(spread))

@@ -1,0 +1,123 @@
+"""Which of several families a column has, by values that had no part in fitting them.
+
+Each is tried alone and as a mixture of a few units, which is nearer to what a circuit makes of it; the better of the two counts.
+Alternatives are compared in one measure: probabilities with probabilities, densities with densities. Where some values of a
+column stand out as atoms, families that have them are preferred: to others such values are spikes, as likely as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from flatpc._row_weights import deviation, mean, rows_by_weight
+from flatpc._typing import Array
+from flatpc.families import Family
+
+UNITS = (1, 4)
+"""Of the mixtures."""
+ROWS, STEPS, SPLITS = 600, 25, 3
+"""Values that a family is tried on, steps of EM, and halvings of the values."""
+MARGIN = 0.01
+"""Nats per value, and one standard error, by which one has to be better than those before it."""
+FEW = 20_000
+"""Rows up to which families that take long are tried."""
+PRIOR = 0.5
+"""Further observations of each unit."""
+
+
+def choose_family(column: Array, alternatives: Sequence[Family], seed: int, weights: Array | None = None) -> Family:
+    """The family that is best for values not learnt from; an earlier one, unless a later one is better by a margin.
+
+    >>> from flatpc import NegativeBinomial, Poisson
+    >>> x = np.random.default_rng(0).negative_binomial(1, 0.02, 400).astype(float)
+    >>> choose_family(x, (Poisson(), NegativeBinomial()), 0)
+    NegativeBinomial(min_rate=1e-06)
+    """
+    atomic = [family for family in alternatives if _measure(family)[0] == "both"]
+    first = (atomic or list(alternatives))[0]
+    several = [family for family in alternatives if _measure(family) == _measure(first)]
+    if first.n_categories is None:
+        # Later rows may have values beyond the largest so far.
+        several = [family for family in several if family.n_categories is None]
+    present = ~np.isnan(column)
+    known = column[present]
+    counted = np.ones(len(known)) if weights is None else weights[present]
+    if len(column) > FEW:
+        several = [family for family in several if family.grid is None or family == first]
+    if len(several) == 1 or len(known) < 20:
+        return first
+    rng = np.random.default_rng(seed)
+    some = rng.permutation(len(known))[:ROWS]
+    known, counted = known[some], counted[some]
+    halves = [rng.permutation(len(known)) for _ in range(SPLITS)]
+    by = np.concatenate([counted[order[len(known) // 2 :]] for order in halves])
+    # As many values of equal weight would tell as much.
+    n = counted.sum() ** 2 / (counted**2).sum()
+    best, best_logs = first, _judged(first, known, counted, halves, by, seed)
+    for family in several[1:]:
+        logs = _judged(family, known, counted, halves, by, seed)
+        gain = logs - best_logs
+        if mean(gain, by) > max(MARGIN, deviation(gain, by) / np.sqrt(n)):
+            best, best_logs = family, logs
+    return best
+
+
+def normal_instead(chosen: Family, given: Family | Sequence[Family]) -> Family:
+    """A Gaussian in place of a family with a density that was chosen among several, and a rounded one in place of a count's.
+
+    Columns can then be mapped and correlated, and counts vary less than they would by chance.
+
+    >>> from flatpc import Gamma, Gaussian
+    >>> normal_instead(Gamma(), (Gaussian(), Gamma())) == Gaussian(), normal_instead(Gamma(), Gamma()) == Gamma()
+    (True, True)
+    """
+    if isinstance(given, Family) or chosen.set_apart or chosen.n_categories is not None:
+        return chosen
+    if chosen.discrete:
+        rounded = (family for family in given if family.grid is not None and not family.set_apart)
+        return next((family for family in rounded if _joins(getattr(family, "family", family))), chosen)
+    return next((family for family in given if _joins(family)), chosen)
+
+
+def _joins(family: Family) -> bool:
+    """Whether variables of the family can be taken together, as Gaussians can."""
+    return family.together([family, family]) is not None
+
+
+def _measure(family: Family) -> tuple[Any, ...]:
+    if family.discrete:
+        return ("mass",)
+    return ("both", family.set_apart) if family.set_apart else ("density",)
+
+
+def _judged(family: Family, x: Array, counted: Array, halves: Sequence[Any], by: Array, seed: int) -> Array:
+    """Log-likelihoods of the values that each half leaves out, which count as `by` says, by the better number of units."""
+    tried = []
+    for width in UNITS:
+        logs = []
+        for order in halves:
+            first, second = order[: len(x) // 2], order[len(x) // 2 :]
+            logs.append(_held_out(family, x[first], counted[first], x[second], width, seed))
+        tried.append(np.concatenate(logs))
+    return max(tried, key=lambda logs: mean(logs, by))
+
+
+def _held_out(family: Family, train: Array, counted: Array, judges: Array, width: int, seed: int) -> Array:
+    start = train[rows_by_weight(counted, len(train))]
+    parameters: Any = family.initialize_from(start, width, np.random.default_rng(seed), "uniform")
+    weights = np.full(width, 1 / width)
+    with np.errstate(all="ignore"):
+        for _ in range(STEPS):
+            logs = family.log_density(parameters, train) + np.log(weights)
+            top = logsumexp(logs, axis=1, keepdims=True)
+            flow = np.where(np.isfinite(top), np.exp(logs - np.where(np.isfinite(top), top, 0.0)), 1 / width)
+            flow *= counted[:, None]
+            parameters = family.update(parameters, family.statistics(parameters, train, flow), PRIOR)
+            weights = (flow.sum(axis=0) + PRIOR) / (counted.sum() + PRIOR * width)
+        found = logsumexp(family.log_density(parameters, judges) + np.log(weights), axis=1)
+    # A value that a family can't explain at all counts as one that it hardly can.
+    return np.asarray(np.maximum(np.nan_to_num(found, nan=-1e3), -1e3))

@@ -1,0 +1,61 @@
+"""Correlated and mapped columns, and counts that vary little: what the search makes of them, beside the truth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import flatpc as fp
+from flatpc.families import Discretized, Gamma, Gaussian, Hurdle, NegativeBinomial, Poisson
+from flatpc.search.plans import Wishes, trained_plans
+from flatpc.search.samples import Sample
+from flatpc.search.suiting import normal_instead
+
+
+def covariance(d):
+    root = np.random.default_rng(1).normal(size=(d, d))
+    return root @ root.T + 0.1 * np.eye(d)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_gaussian_is_found_behind_its_maps(mapped):
+    """To within a fifth of a nat of the truth, with 25 parameters of 5 columns from 400 rows."""
+    truth = stats.multivariate_normal(np.zeros(5), covariance(5))
+    z = truth.rvs(1400, random_state=0)
+    x, volume = (np.exp(z / 2), (z / 2 + np.log(0.5)).sum(axis=1)) if mapped else (z, np.zeros(len(z)))
+    density = fp.CircuitDensity(effort=2, verbose=False).fit(x[:400])
+    assert "correlated" in density.candidates_[0].name
+    wanted = float(np.mean(truth.logpdf(z[400:]) - volume[400:]))
+    assert density.score(x[400:]) > wanted - 0.2
+    if mapped:
+        assert (density.sample(500, random_state=0) > 0).all()
+
+
+def test_counts_that_vary_little():
+    rng = np.random.default_rng(0)
+    marks = rng.integers(2, 19, 900)
+    frame = pd.DataFrame({"first": marks, "second": np.clip(marks + rng.integers(-1, 2, 900), 0, 20)})
+    density = fp.CircuitDensity(effort=2, verbose=False, kinds="count").fit(frame[:600])
+    # 17 even marks, and three even differences.
+    assert density.score(frame[600:]) > -np.log(17) - np.log(3) - 0.35
+
+
+def test_gaussians_stand_in_for_other_families():
+    rounded = Discretized(Gaussian(), 1.0)
+    assert normal_instead(Gamma(), (Gaussian(), Gamma())) == Gaussian()
+    assert normal_instead(Poisson(), (NegativeBinomial(), Poisson(), rounded)) == rounded
+    assert normal_instead(Poisson(), Poisson()) == Poisson()
+    atoms = Hurdle((0.0,), Gamma())
+    assert normal_instead(atoms, (Gaussian(), atoms)) == atoms
+
+
+def test_mixtures_of_correlated_columns_are_as_many_as_rows_allow():
+    def components(n_rows, n_columns):
+        families = [Gaussian()] * n_columns
+        plans = trained_plans(families, Sample(np.zeros((n_rows, n_columns))), Wishes(), False)
+        return [plan.n_latents for plan in plans if "blocks" in plan.options]
+
+    assert components(1000, 3) == [1, 4, 16, 64]
+    assert components(364, 30) == [1, 4]
+    assert components(50, 30) == [1]
+    assert components(1000, 1) == []
