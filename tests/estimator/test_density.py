@@ -1,6 +1,7 @@
 """What CircuitDensity answers: against integrals, enumeration and closed forms."""
 
 import copy
+import pickle
 import signal
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 import torch
 from scipy import integrate
+from sklearn.base import clone
 
 import flatpc as fp
 from flatpc.errors import DataError, MissingValueError, OptionError
@@ -62,7 +64,11 @@ def test_mixed_density_sums_and_integrates_to_one(mixed):
     assert total == pytest.approx(1, abs=1e-9)
     # With the counts summed instead of marginalised, at one income:
     at = pd.DataFrame({"city": "Ulm", "smoker": True, "income": 60_000.0, "visits": np.arange(200)})
-    summed = np.exp(mixed.score_samples(at)).sum()
+    rows = mixed.columns_.encode(at)
+    # A rounded Gaussian has a little of its probability below 0.
+    below = np.repeat(rows[:1], 50, axis=0)
+    below[:, -1] = np.arange(-50, 0)
+    summed = np.exp(mixed.circuit_.log_prob(np.concatenate([below, rows]))).sum()
     one = open_to_missing(mixed).score_samples(at[:1].assign(visits=np.nan))
     assert np.log(summed) == pytest.approx(one[0], abs=1e-9)
 
@@ -108,16 +114,16 @@ def test_strange_rows_stand_out(mixed):
 # ---- conditionals, imputation, samples -------------------------------------------------------------------------------
 
 
-def test_conditional_probabilities_are_those_of_the_joint(mixed):
+def test_predict_probabilities_are_those_of_the_joint(mixed):
     table = people(20, seed=2)
-    p = mixed.conditional_proba(table, "city")
+    p = mixed.predict_proba(table, "city")
     joint = np.stack([np.exp(mixed.score_samples(table.assign(city=city))) for city in mixed.categories("city")], axis=1)
     np.testing.assert_allclose(p, joint / joint.sum(axis=1, keepdims=True), rtol=1e-9)
-    np.testing.assert_allclose(mixed.conditional_proba(table.assign(city=None), 0), p, rtol=1e-12)
-    np.testing.assert_allclose(mixed.conditional_proba(table.assign(city="Atlantis"), 0), p, rtol=1e-12)
+    np.testing.assert_allclose(mixed.predict_proba(table.assign(city=None), 0), p, rtol=1e-12)
+    np.testing.assert_allclose(mixed.predict_proba(table.assign(city="Atlantis"), 0), p, rtol=1e-12)
     with pytest.raises(MissingValueError, match="'income' is missing"):
-        mixed.conditional_proba(table.assign(income=np.nan), "city")
-    right = np.array(mixed.categories("smoker"))[mixed.conditional_proba(people(seed=3), "smoker").argmax(axis=1)]
+        mixed.predict_proba(table.assign(income=np.nan), "city")
+    right = np.array(mixed.categories("smoker"))[mixed.predict_proba(people(seed=3), "smoker").argmax(axis=1)]
     assert (right == people(seed=3)["smoker"]).mean() > 0.7  # 0.8 is what the group tells
 
 
@@ -129,8 +135,8 @@ def test_imputing_means(mixed):
     assert isinstance(filled, pd.DataFrame)
     known = ~gaps.isna().to_numpy()
     assert (filled.to_numpy()[known] == table.to_numpy()[known]).all()
-    assert filled.loc[0, "city"] == mixed.categories("city")[mixed.conditional_proba(table[:1], "city")[0].argmax()]
-    assert filled.loc[1, "smoker"] == mixed.categories("smoker")[mixed.conditional_proba(table[1:2], "smoker")[0].argmax()]
+    assert filled.loc[0, "city"] == mixed.categories("city")[mixed.predict_proba(table[:1], "city")[0].argmax()]
+    assert filled.loc[1, "smoker"] == mixed.categories("smoker")[mixed.predict_proba(table[1:2], "smoker")[0].argmax()]
     # The mean of income given the rest, by integration over the joint density.
     x = np.linspace(-50_000, 150_000, 4001)
     p = np.exp(mixed.score_samples(pd.concat([table[2:3]] * 4001, ignore_index=True).assign(income=x)))
@@ -143,21 +149,21 @@ def test_imputing_by_most_probable_rows_is_exact_for_a_chow_liu_tree():
     gaps = np.where(np.random.default_rng(1).random((30, 4)) < 0.5, np.nan, X[:30])
     every = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
     p = density.score_samples(every)
-    for row, filled in zip(gaps, density.impute(gaps, strategy="mpe"), strict=True):
+    for row, filled in zip(gaps, density.impute(gaps, how="mode"), strict=True):
         fits = (np.isnan(row) | (every == row)).all(axis=1)
         assert density.score_samples(filled[None])[0] == pytest.approx(p[fits].max(), abs=1e-12)
 
 
 def test_imputing_by_sampling_follows_the_conditional(mixed):
     table = pd.concat([people(1, seed=5)] * 4000, ignore_index=True)
-    drawn = mixed.impute(table.assign(city=None), strategy="sample", random_state=0)["city"]
-    p = mixed.conditional_proba(table[:1], "city")[0]
+    drawn = mixed.impute(table.assign(city=None), how="draw", random_state=0)["city"]
+    p = mixed.predict_proba(table[:1], "city")[0]
     for city, expected in zip(mixed.categories("city"), p, strict=True):
         assert (drawn == city).mean() == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))
 
 
-@pytest.mark.parametrize("strategy", ["mean", "mpe", "sample"])
-def test_columns_keep_their_types_when_filled(strategy):
+@pytest.mark.parametrize("how", ["mean", "mode", "draw"])
+def test_columns_keep_their_types_when_filled(how):
     """Whole numbers among integers, categories among categories; and what is known stays to its last digit."""
     rng = np.random.default_rng(0)
     age, big = rng.integers(20, 80, 60), rng.integers(2**60, 2**62, 60)  # a float has 53 bits
@@ -166,7 +172,7 @@ def test_columns_keep_their_types_when_filled(strategy):
         {"age": [None, 30], "big": [2**61 + 1, None], "sort": [None, "b"]},
         schema={"age": pl.Int16, "big": pl.Int64, "sort": pl.Categorical},
     )
-    filled = density.impute(gaps, strategy=strategy, random_state=0)
+    filled = density.impute(gaps, how=how, random_state=0)
     assert filled.schema == gaps.schema
     assert filled.null_count().sum_horizontal().item() == 0
     assert filled.row(1)[0::2] == (30, "b")
@@ -174,13 +180,13 @@ def test_columns_keep_their_types_when_filled(strategy):
     nullable = pd.DataFrame({name: gaps[name].to_list() for name in gaps.columns}, dtype=object).astype(
         {"age": "Int16", "big": "Int64", "sort": pd.CategoricalDtype(["a", "b", "c"])}
     )
-    again = density.impute(nullable, strategy=strategy, random_state=0)
+    again = density.impute(nullable, how=how, random_state=0)
     assert again.dtypes.to_dict() == nullable.dtypes.to_dict()
     assert again.to_numpy().tolist() == [list(row) for row in filled.rows()]
-    # A float column takes the mean itself.
-    exact = density.impute(gaps.cast({"age": pl.Float64}), strategy=strategy, random_state=0)["age"][0]
+    # A float column takes the mean itself; what is drawn, or most probable, has the resolution of the ages that were learnt.
+    exact = density.impute(gaps.cast({"age": pl.Float64}), how=how, random_state=0)["age"][0]
     assert round(exact) == filled["age"][0]
-    assert exact != filled["age"][0]
+    assert (exact != filled["age"][0]) == (how == "mean")
 
 
 def test_samples_of_integers_are_integers():
@@ -220,8 +226,7 @@ def test_files_hold_all_that_answers_need(mixed, tmp_path):
     assert again.n_parameters_ == mixed.n_parameters_ == mixed.circuit_.n_parameters
     assert again.curvature_ == mixed.curvature_
     assert again.feature_names_in_.tolist() == mixed.feature_names_in_.tolist()
-    with pytest.raises(UnseenCategoryError):
-        again.score(table.assign(city="Atlantis"))
+    assert again.score(table.assign(city="Atlantis")) == mixed.score(table.assign(city="Atlantis"))
     # A circuit alone, without columns.
     mixed.circuit_.save(tmp_path / "circuit.safetensors")
     bare = fp.CircuitDensity.load(tmp_path / "circuit.safetensors")
@@ -260,8 +265,15 @@ def test_an_index_among_the_columns_is_noticed():
 
 def test_unseen_categories(mixed):
     table = people(2, seed=7).assign(city=["Ulm", "Atlantis"])
+    strict = clone(mixed).set_params(unseen="raise")
+    strict.__dict__ |= {name: value for name, value in vars(mixed).items() if name.endswith("_")}
     with pytest.raises(UnseenCategoryError, match=r"Column 'city' has the value 'Atlantis' in row 1"):
-        mixed.score_samples(table)
+        strict.score_samples(table)
+    # One that is rare: as probable as half of one more row among 300, whatever the rest of the row is.
+    rest = open_to_missing(mixed).score_samples(table.assign(city=["Ulm", None]))
+    found = mixed.score_samples(table)
+    assert found[1] == pytest.approx(rest[1] + np.log(1 / (2 * 301)), rel=1e-12)
+    assert found[1] < min(mixed.score_samples(table.assign(city=city))[1] for city in ("Ulm", "Bonn", "Köln"))
     lenient = fp.CircuitDensity(**QUICK, unseen="missing").fit(people(100))
     marginal = open_to_missing(lenient).score_samples(table.assign(city=["Ulm", None]))
     np.testing.assert_array_equal(lenient.score_samples(table), marginal)
@@ -435,11 +447,33 @@ def test_rows_with_other_columns():
 def test_questions_that_have_no_answer():
     density = fp.CircuitDensity(**QUICK).fit(X)
     for call, kind, match in [
-        (lambda: density.conditional_proba(X, "x0"), OptionError, "'x0' is continuous"),
-        (lambda: density.conditional_proba(X, "y"), OptionError, "no column 'y'"),
-        (lambda: density.impute(X, strategy="median"), OptionError, "strategy='median'"),
+        (lambda: density.categories("x0"), OptionError, "'x0' is continuous"),
+        (lambda: density.predict(X, "y"), OptionError, "no column 'y'"),
+        (lambda: density.impute(X, how="median"), OptionError, "how='median'"),
         (lambda: density.sample(0), OptionError, "n_samples=0"),
         (lambda: density.score([["a", 1.0]]), DataError, "'x0' holds text"),
     ]:
         with pytest.raises(kind, match=match):
             call()
+
+
+def test_answers_come_with_standard_errors(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 150)
+    X = np.column_stack([a, np.where(rng.random(150) < 0.1, 1 - a, a), rng.integers(0, 2, 150)])
+    density = fp.CircuitDensity(structure="chow_liu", effort=0.1, verbose=False).fit(X)
+    value, error = density.score_samples(X[:5], return_std=True)
+    post = fp.curvature.laplace(density.circuit_, X.astype(float))
+    np.testing.assert_allclose(value, density.score_samples(X[:5]))
+    np.testing.assert_allclose(error, post.log_prob(X[:5]).error, rtol=1e-9)
+    proba, error = density.predict_proba(X[:5], 1, return_std=True)
+    np.testing.assert_allclose(proba, density.predict_proba(X[:5], 1))
+    np.testing.assert_allclose(error, post.conditional_proba(X[:5], 1).error, rtol=1e-9)
+    # A file has no training rows: they are to be given.
+    density.save(tmp_path / "a.model")
+    again = fp.CircuitDensity.load(tmp_path / "a.model")
+    with pytest.raises(OptionError, match="posterior"):
+        again.score_samples(X[:5], return_std=True)
+    again.posterior(X)
+    np.testing.assert_allclose(again.score_samples(X[:5], return_std=True)[1], post.log_prob(X[:5]).error, rtol=1e-6)
+    pickle.loads(pickle.dumps(again))

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from flatpc._options import choice, number, seed_number, whole_number
+from flatpc._options import choice, flag, number, seed_number, whole_number
+from flatpc._row_weights import read_weights
 from flatpc.errors import OptionError, ShapeError
+from flatpc.estimator import uncertainty
+from flatpc.estimator.drawing import draw
+from flatpc.estimator.evidence import Evidence, read_events, read_evidence
 from flatpc.estimator.files import read, write
-from flatpc.estimator.imputing import STRATEGIES, fill, log_conditional
+from flatpc.estimator.imputing import HOW, fill
+from flatpc.estimator.learning_on import LearningOn
+from flatpc.estimator.questions import Questions
 from flatpc.estimator.reports import Curvature, facts, summary
 from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
+from flatpc.queries.streaming import Asked, totals_of
 from flatpc.search.choice import Choice
-from flatpc.search.choosing import search
+from flatpc.search.choosing import check_valid_weight, search
+from flatpc.search.from_sources import learn_on
 from flatpc.search.plans import Wishes
-from flatpc.search.repeating import repeated
-from flatpc.tables.columns import UNSEEN, Columns
+from flatpc.search.samples import Sample
+from flatpc.tables.columns import UNSEEN, Columns, Encoding
 from flatpc.tables.reading import MISSING, RawTable, read_raw
+from flatpc.tables.sources import Source, as_source
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from flatpc.curvature.posterior import Posterior
 
 
-class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of a table, learnt as a probabilistic circuit.
 
     >>> import numpy as np
@@ -63,6 +73,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     mu
         Weight of the penalty on sharpness, in counts as in `fp.Sharpness`, or its `"mean-flow"`; `"auto"` tries several, and
         other regularisers.
+    judge
+        What models are judged by, as for `fp.choose`: `"auto"`, `"valid"`, `"cv"`, `"holdout"`, `"loo"` or `"evidence"`.
     average
         Whether the choice may be the average of several models.
     kinds
@@ -70,8 +82,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     missing
         `"raise"` refuses missing values (None, NaN, null) in training and prediction; `"marginalize"` integrates them out.
     unseen
-        Values that a binary or categorical column didn't have in training: `"raise"` refuses them, `"missing"` takes them for
-        missing.
+        Values that a column didn't have in training and that the model gives no probability: `"rare"` gives each a small one,
+        half of that of one more among the training rows; `"raise"` refuses them; `"missing"` takes them for missing.
     time_budget
         A limit in seconds of the clock, for those who can't wait; None has none. Where it ends the search, the summary says so.
     random_state
@@ -95,6 +107,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         How many numbers were learnt, as `Circuit.n_parameters` counts them.
     n_free_parameters_
         Those that can be chosen freely (`Circuit.n_free_parameters`); `aic` and `bic` count them.
+    n_rows_
+        Rows learnt from, those of `partial_fit` among them.
     n_features_in_, feature_names_in_
         As in scikit-learn; names only if all of the table's are text.
     """
@@ -106,10 +120,11 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         structure: str = "auto",
         n_latents: int | str = "auto",
         mu: float | str = "auto",
+        judge: str = "auto",
         average: bool = True,
         kinds: Any = None,
         missing: str = "raise",
-        unseen: str = "raise",
+        unseen: str = "rare",
         time_budget: float | None = None,
         random_state: Any = 0,
         verbose: bool | int = True,
@@ -118,6 +133,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.structure = structure
         self.n_latents = n_latents
         self.mu = mu
+        self.judge = judge
         self.average = average
         self.kinds = kinds
         self.missing = missing
@@ -128,13 +144,23 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- learning -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, valid: Any = None, groups: Any = None, sample_weight: Any = None) -> CircuitDensity:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        valid: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        valid_weight: Any = None,
+    ) -> CircuitDensity:
         """Learn from the rows of X.
 
         Parameters
         ----------
         X
-            The table.
+            The table, or a source of rows such as `fp.tables.scan` makes: columns are recognised and models chosen by a sample of
+            100,000 rows, and what is chosen is learnt on from all of them.
         y
             Ignored.
         valid
@@ -142,28 +168,51 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         groups
             One label for each row; rows of one group never judge a model that has learnt from others of it.
         sample_weight
-            How often each row of X counts, in whole numbers. It is the same as repeating rows, with all copies of a row in one
-            group.
+            How often each row of X counts: one number of 0 or more per row. Whole numbers are the same as repeating rows, with
+            all copies of a row in one group, but that what kind of column it is, is told by the rows as they are. The sum is the
+            number of rows by which sizes and smoothing are chosen, so give importance weights a mean of 1.
+        valid_weight
+            How often each row of `valid` counts.
 
         Returns
         -------
         CircuitDensity
             The estimator itself.
+
+        Raises
+        ------
+        OptionError
+            For an option out of its range, or `groups` or `sample_weight` with a source.
+        DataError
+            For a table that can't be read or learnt from.
         """
         options = self._options()
-        table = self._read(X, reset=True)
-        self.columns_ = Columns.learn(table, self.kinds)
+        source = as_source(X)
+        if source is not None and not (groups is None and sample_weight is None):
+            raise OptionError("groups and sample_weight are of rows in memory; leave them out for a source of rows.")
+        table = self._read(X if source is None else source.sample(seed=options["seed"]), reset=True)
+        weights = read_weights(sample_weight, len(table))
+        self.columns_ = Columns.learn(table, self.kinds, sample_weight=weights)
         self.kinds_ = self.columns_.kinds
         for note in self.columns_.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         # A value of a training row is seen by being there.
-        encoded, groups = repeated(self.columns_.encode(table, self.missing), sample_weight, groups)
-        judges = None if valid is None else self._rows(valid)[0]
+        rows = Sample.encoded(self.columns_, table, self.missing, weights, groups)
+        check_valid_weight(valid, valid_weight)
+        judges = (
+            None
+            if valid is None
+            else Sample.read(
+                self.columns_.encode(
+                    self._read(valid, reset=False), self.missing, "missing" if self.unseen == "rare" else self.unseen
+                ),
+                valid_weight,
+            )
+        )
         found = search(
-            encoded,
-            self.columns_.families,
+            rows,
+            [column.families for column in self.columns_.columns],
             valid=judges,
-            groups=groups,
             missing="marginalize",
             names=self.columns_.names,
             **options,
@@ -171,7 +220,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if found.cut_short == "interrupted":
             # Whoever calls fit, such as a grid search, is to stop as well.
             raise KeyboardInterrupt
-        self._keep(found, encoded)
+        if source is not None:
+            coded = source.changed(Encoding(self.columns_, self.missing, self.unseen))
+            found = learn_on(found, coded, seed=options["seed"], missing="marginalize")
+        self._keep(found, rows)
         if self.verbose:
             self._say()
         return self
@@ -184,12 +236,14 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_latents = None if is_auto(self.n_latents) else whole_number("n_latents", self.n_latents, 1)
         given = {} if is_auto(self.mu) else {"regularizer": None, "sharpness": _sharpness(self.mu)}
         return {
-            "effort": self.effort, "wishes": Wishes(self.structure, n_latents), "average": self.average,
+            "effort": self.effort, "judge": self.judge, "wishes": Wishes(self.structure, n_latents), "average": self.average,
             "time_budget": self.time_budget, "seed": _seed(self.random_state), **given,
         }  # fmt: skip
 
-    def _keep(self, choice: Choice, rows: Array) -> None:
+    def _keep(self, choice: Choice, rows: Sample) -> None:
         self.circuit_ = choice.circuit
+        self.n_rows_, self.tuned_ = choice.n_rows, {}
+        uncertainty.keep_rows(self, rows)
         self.candidates_ = choice.candidates
         self.n_iter_ = choice.best.epochs
         self.n_parameters_ = self.circuit_.n_parameters
@@ -208,40 +262,98 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, *, reset: bool) -> RawTable:
         """The table's columns, after scikit-learn's checks of their number and names."""
         table = read_raw(X)
+        if not reset and hasattr(self, "feature_names_in_") and set(table.names) == set(self.feature_names_in_):
+            return table  # in any order: columns are matched by name
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except (ValueError, TypeError) as error:  # scikit-learn's words, about the number of columns or their names
             raise ShapeError(str(error)) from None
         return table
 
-    def _rows(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Array, RawTable]:
+    def _evidence(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Evidence, RawTable]:
         """Rows as the circuit reads them, and the table as it was given."""
         check_is_fitted(self)
         table = self._read(X, reset=False)
-        return self.columns_.encode(table, missing or self.missing, self.unseen, ignore=ignore), table
+        return read_evidence(self.circuit_, self.columns_, table, missing or self.missing, self.unseen, ignore), table
 
     # ---- questions ------------------------------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> Array:
+    def posterior(self, X: Any = None, *, prior: float = 0.5) -> Posterior:
+        """The posterior around the fit, which error bars come from; see `fp.curvature.laplace`.
+
+        After a fit with `sample_weight` it is that of as many rows as the weights add up to, drawn in proportion to them: with
+        whole numbers, of the repeated rows.
+
+        >>> import flatpc as fp
+        >>> density = fp.CircuitDensity(effort=0.1, verbose=False).fit([[0], [1], [1]] * 10)
+        >>> density.posterior().structure
+        'full'
+
+        Parameters
+        ----------
+        X
+            The table that the density was fitted to; not needed after `fit`, but for a density from a file.
+        prior
+            The Dirichlet prior of every weight.
+
+        Returns
+        -------
+        Posterior
+            Kept for later questions. `is_optimum` tells whether error bars can be relied on.
+
+        Raises
+        ------
+        OptionError
+            If no rows are known, as after `load`.
+        DataError
+            For a table that doesn't fit.
+        """
+        check_is_fitted(self)
+        return uncertainty.posterior(self, None if X is None else self._evidence(X)[0].rows, prior)
+
+    def score_samples(self, X: Any, *, return_std: bool = False) -> Any:
         """The log-likelihood of every row, log p(x), in the units of the table; missing values are integrated out if allowed.
 
         Parameters
         ----------
         X
             A table with the columns that were learnt.
+        return_std
+            Whether standard errors are wanted too: how much answers would vary with other training rows of the same kind.
 
         Returns
         -------
         array
-            `[N]`.
+            `[N]`; with `return_std`, two of them.
 
         Raises
         ------
         DataError
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
+        OptionError
+            With `return_std`, if the training rows are not known, as after `load`; call `posterior(X)` with them first.
         """
-        rows, _ = self._rows(X)
-        return np.asarray(self.circuit_.log_prob(rows, missing="marginalize"))
+        coded = self._coded(X)
+        if coded is not None:
+            return np.asarray(self.circuit_.log_prob(coded, missing="marginalize"))
+        evidence, _ = self._evidence(X)
+        rare = evidence.rare.sum(axis=1)
+        if flag("return_std", return_std):
+            found = self.posterior().log_prob(evidence.rows, missing="marginalize")
+            return found.value + rare, found.error
+        return np.asarray(self.circuit_.log_prob(evidence.rows, missing="marginalize") + rare)
+
+    def _coded(self, X: Any) -> Source | None:
+        """A source of rows as the circuit takes them; None if X is a table."""
+        source = as_source(X)
+        if source is None:
+            return None
+        check_is_fitted(self)
+        if len(source.names) != self.n_features_in_:
+            raise ShapeError(f"The source has {len(source.names)} columns; {self.n_features_in_} were learnt.")
+        # What a rare value costs is not among the numbers that a source has.
+        unseen = "raise" if self.unseen == "rare" else self.unseen
+        return source.changed(Encoding(self.columns_, self.missing, unseen))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total).
@@ -263,27 +375,45 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         DataError
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
         """
+        coded = self._coded(X)
+        if coded is not None:
+            return totals_of(Asked(self.circuit_, "marginalize"), coded).mean
         return float(self.score_samples(X).mean())
 
-    def anomaly_score(self, X: Any) -> Array:
+    def anomaly_score(self, X: Any, *, explain: bool = False) -> Any:
         """-log p(x), higher for stranger rows. Rows with missing values are judged by what they have.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> X = np.random.default_rng(0).normal(size=(200, 1)) * [1, -2] + [0, 5]
+        >>> density = fp.CircuitDensity(effort=1, verbose=False).fit(X)
+        >>> scores, causes = density.anomaly_score([[0.0, 5.0], [0.0, 9.0]], explain=True)
+        >>> bool(scores[1] > scores[0]), int(causes[1].argmax())
+        (True, 1)
 
         Parameters
         ----------
         X
             A table with the columns that were learnt.
+        explain
+            Whether to tell which columns are the cause, too.
 
         Returns
         -------
-        array
-            `[N]`.
+        array or tuple
+            `[N]`; with `explain`, also `[N, D]`: by how much the score of a row would fall if the column had its most probable
+            value given the rest of the row. It doesn't depend on units. Columns are in the order in which they were learnt.
 
         Raises
         ------
         DataError
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
         """
-        return -self.score_samples(X)
+        if not flag("explain", explain):
+            return -self.score_samples(X)
+        evidence, _ = self._evidence(X)
+        log_prob = self.circuit_.log_prob(evidence.rows, missing="marginalize") + evidence.rare.sum(axis=1)
+        return -np.asarray(log_prob), self._causes(evidence)
 
     def bic(self, X: Any) -> float:
         """-2 Σ log p(x) + k log N with k = `n_free_parameters_`: the lower the better.
@@ -326,13 +456,22 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         return float(-2 * self.score_samples(X).sum() + 2 * self.n_free_parameters_)
 
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
-        """New rows, in a table like the one that was learnt from, with whole numbers where it has integers.
+    def sample(self, n_samples: int = 1, *, given: Any = None, random_state: Any = None) -> Any:
+        """New rows, in a table like the one that was learnt from: of its types, within its bounds, at its resolution.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> X = np.random.default_rng(0).normal(size=(200, 1)) * [1, -2] + [0, 5]
+        >>> density = fp.CircuitDensity(effort=1, verbose=False).fit(X)
+        >>> bool((density.sample(50, given={"x0": (1, 2)}, random_state=0)[:, 1] < 5).all())
+        True
 
         Parameters
         ----------
         n_samples
-            Number of rows.
+            Number of rows; given a table, of each of its rows.
+        given
+            What is known: a dict of columns with a value, a list of values, or `(low, high)` of numbers; or a table with gaps.
         random_state
             Random seed; None draws anew each time.
 
@@ -344,23 +483,29 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         OptionError
-            Unless `n_samples` is a positive whole number.
+            Unless `n_samples` is a positive whole number, and `given` speaks of columns and values that there are.
+        DataError
+            If what is given has probability zero.
         """
         check_is_fitted(self)
-        rows = self.circuit_.sample(whole_number("n_samples", n_samples, 1), seed=_seed(random_state))
-        return self.columns_.decode(rows)
+        n, rows, events = whole_number("n_samples", n_samples, 1), None, None
+        if isinstance(given, Mapping):
+            events = read_events(self.columns_, given, "given")
+        elif given is not None:
+            rows = self._evidence(given, missing="marginalize")[0].rows
+        return self.columns_.decode(draw(self.circuit_, self.columns_, n, _seed(random_state), rows, events))
 
-    def impute(self, X: Any, *, strategy: str = "mean", random_state: Any = None) -> Any:
+    def impute(self, X: Any, *, how: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.
 
         Parameters
         ----------
         X
             A table with the columns that were learnt.
-        strategy
+        how
             `"mean"`: the conditional mean of counts and continuous values, and the most probable category, each column by itself.
-            `"mpe"`: the most probable completion of the row as a whole, exact for Chow-Liu trees and independent columns and
-            otherwise that of the most probable induced tree. `"sample"`: a draw from the conditional distribution.
+            `"mode"`: the most probable completion of the row as a whole, exact for Chow-Liu trees and independent columns and
+            otherwise that of the most probable induced tree. `"draw"`: a draw from the conditional distribution.
         random_state
             Random seed; None draws anew each time.
 
@@ -372,76 +517,13 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         OptionError
-            For an unknown strategy.
+            For another `how`.
         DataError
             For a table that doesn't fit.
         """
-        choice("strategy", strategy, STRATEGIES)
-        rows, table = self._rows(X, missing="marginalize")
-        return self.columns_.decode(fill(self.circuit_, self.columns_, rows, strategy, _seed(random_state)), like=table)
-
-    def conditional_proba(self, X: Any, column: str | int) -> Array:
-        """The probability of each category of a column given the rest of each row.
-
-        >>> import pandas as pd
-        >>> import flatpc as fp
-        >>> weather = pd.DataFrame({"sky": ["grey", "blue"] * 50, "wet": ["yes", "no"] * 50})
-        >>> density = fp.CircuitDensity(effort=0.1, verbose=False).fit(weather)
-        >>> density.categories("wet"), int(density.conditional_proba(weather[:1], "wet").argmax())
-        (['no', 'yes'], 1)
-
-        This is a classifier for any column, learnt once for all.
-
-        Parameters
-        ----------
-        X
-            A table with the columns that were learnt.
-        column
-            A binary or categorical column, by name or position. Its own values in X are not looked at.
-
-        Returns
-        -------
-        array
-            `[N, categories]`, in the order of `categories(column)`.
-
-        Raises
-        ------
-        OptionError
-            For a column that is not there or has no categories.
-        DataError
-            For a table that doesn't fit.
-        """
-        n_categories = len(self.categories(column))
-        j = self.columns_.position(column)
-        rows, _ = self._rows(X, ignore=j)
-        return np.asarray(np.exp(log_conditional(self.circuit_, rows, j, n_categories)))
-
-    def categories(self, column: str | int) -> list[Any]:
-        """The categories of a binary or categorical column, in the order of `conditional_proba`.
-
-        Parameters
-        ----------
-        column
-            By name or position.
-
-        Returns
-        -------
-        list
-            The values as they are in the table.
-
-        Raises
-        ------
-        OptionError
-            For a column that is not there or has no categories.
-        """
-        check_is_fitted(self)
-        found = self.columns_.columns[self.columns_.position(column)]
-        if not found.is_discrete:
-            raise OptionError(
-                f"Column {found.name!r} is {found.kind} and has no categories; use impute for its mean given the rest, "
-                f"or learn it with kinds={{{found.name!r}: 'categorical'}}."
-            )
-        return list(found.categories)
+        choice("how", how, HOW)
+        evidence, table = self._evidence(X, missing="marginalize")
+        return self.columns_.decode(fill(self.circuit_, self.columns_, evidence.rows, how, _seed(random_state)), like=table)
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
@@ -492,6 +574,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             For a file that is damaged, of an unknown version, or no model.
         """
         return read(cls, path)
+
+    def __getstate__(self) -> Any:
+        """Without the posterior, which is measured again when it is asked for."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_posterior"}
 
     def __sklearn_tags__(self) -> Any:
         """Missing values are welcome if they are marginalised."""

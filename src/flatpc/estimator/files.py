@@ -25,6 +25,8 @@ def write(density: CircuitDensity, path: str | os.PathLike[str]) -> None:
     """Save what a fitted estimator needs to answer, and its reports."""
     about: dict[str, Any] = {name: getattr(density, name) for name in OPTIONS}
     about |= {"summary": density.summary_, "container": density.columns_.container}
+    if getattr(density, "n_rows_", 0):
+        about["rows"] = density.n_rows_
     if hasattr(density, "curvature_"):
         about["curvature"] = asdict(density.curvature_)
     save_model(path, density.circuit_, density.columns_, about)
@@ -39,7 +41,9 @@ def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDen
     density.columns_ = replace(model.columns, container=container if container in CONTAINERS else "polars")
     density.kinds_ = density.columns_.kinds
     density.circuit_ = model.circuit
-    density.candidates_, density.n_iter_ = (), 0
+    density.candidates_, density.n_iter_, density.tuned_ = (), 0, {}
+    rows = about.get("rows", 0)
+    density.n_rows_ = rows if type(rows) is int and rows > 0 else 0
     density.n_parameters_ = model.circuit.n_parameters
     density.n_free_parameters_ = model.circuit.n_free_parameters
     density.summary_ = str(about.get("summary", f"read from {os.fspath(path)}"))

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
+from flatpc.estimator.drawing import draw, settle
 from flatpc.queries.answers import refuse_impossible
 from flatpc.tables.columns import Columns
 
-Array = NDArray[np.float64]
-STRATEGIES = ("mean", "mpe", "sample")
+HOW = ("mean", "mode", "draw")
 
 
-def fill(circuit: Circuit, columns: Columns, rows: Array, strategy: str, seed: int) -> Array:
+def fill(circuit: Circuit, columns: Columns, rows: Array, how: str, seed: int) -> Array:
     """Rows without NaN: means of numbers and most probable categories, most probable rows, or draws."""
-    if strategy == "mpe":
-        return np.asarray(circuit.mpe(rows).values)
-    if strategy == "sample":
-        return np.asarray(circuit.sample(1, seed=seed, given=rows)[0])
+    if how == "draw":
+        return draw(circuit, columns, 1, seed, rows)
+    unknown = np.isnan(rows)
+    if how == "mode":
+        return settle(columns, np.asarray(circuit.mpe(rows).values), unknown)
     filled = np.array(circuit.expectation(rows))
     for j, column in enumerate(columns.columns):
-        unknown = np.flatnonzero(np.isnan(rows[:, j])) if column.is_discrete else ()
-        if len(unknown):
-            filled[unknown, j] = log_conditional(circuit, rows[unknown], j, len(column.categories)).argmax(axis=1)
+        here = np.flatnonzero(unknown[:, j])
+        if column.is_discrete and len(here):
+            filled[here, j] = log_conditional(circuit, rows[here], j, len(column.categories)).argmax(axis=1)
+        else:
+            filled[here, j] = np.clip(filled[here, j], *column.traits.bounds)
     return filled
 
 

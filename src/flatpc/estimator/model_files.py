@@ -10,9 +10,10 @@ It is the file that `circuit.save` writes, with `columns` and `about` beside the
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from reprlib import repr as show
 from typing import Any, get_args
 
@@ -20,13 +21,15 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.files import load_with_extra, save
 from flatpc.errors import FileFormatError
 from flatpc.families.base import Family
-from flatpc.tables.columns import Column, Columns
+from flatpc.tables.columns import RARE, Column, Columns
+from flatpc.tables.forms import TEMPORAL, Form, is_zone
 from flatpc.tables.reading import DType
 from flatpc.tables.recognition import KINDS
+from flatpc.tables.traits import Traits
 
 _AGAIN = "Fit the model again."
 _DTYPES = get_args(DType)
-_VALUES = {"text": str, "boolean": bool, "integer": (int, float), "float": (int, float)}
+_VALUES: dict[str, Any] = {"text": str, "boolean": bool, **dict.fromkeys(("integer", "float", *TEMPORAL), (int, float))}
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,46 @@ def plain_columns(circuit: Circuit) -> Columns:
 
 
 def _to_json(column: Column) -> dict[str, Any]:
-    return {
+    out: dict[str, Any] = {
         "name": column.name,
         "kind": column.kind,
         "dtype": column.dtype,
         "why": column.why,
         "categories": list(column.categories),
     }
+    if column.rare != RARE:
+        out["rare"] = column.rare
+    if column.traits != Traits():
+        traits = column.traits
+        # JSON has no infinities.
+        bounds = [bound if math.isfinite(bound) else None for bound in traits.bounds]
+        out["traits"] = [traits.resolution, traits.origin, list(traits.atoms), bounds]
+    if column.form != Form():
+        out["form"] = {name: value for name, value in asdict(column.form).items() if value != getattr(Form(), name)}
+    if column.other:
+        out["other"] = True
+    return out
+
+
+def _form(j: int, given: Any) -> Form:
+    """How values are written; older files don't say."""
+    wanted = {"native": str, "ordered": bool, "digits": int, "zone": str}
+    if not isinstance(given, dict) or not all(type(value) is wanted.get(name) for name, value in given.items()):
+        raise FileFormatError(f"its column {j} has the form {show(given)}. {_AGAIN}")
+    form = Form(**given)
+    if not 0 <= (form.digits or 0) <= 100 or not is_zone(form.zone):
+        raise FileFormatError(f"its column {j} has the form {show(given)}. {_AGAIN}")
+    return form
+
+
+def _traits(j: int, given: Any) -> Traits:
+    """Traits of a file; those written by older versions have none."""
+    try:
+        resolution, origin, atoms, (low, high) = given
+        bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+        return Traits(float(resolution), float(origin), tuple(float(atom) for atom in atoms), bounds)
+    except (TypeError, ValueError):
+        raise FileFormatError(f"its column {j} has traits {show(given)}. {_AGAIN}") from None
 
 
 def _from_json(given: object) -> Columns:
@@ -87,13 +123,28 @@ def _from_json(given: object) -> Columns:
         raise FileFormatError(f"its columns are not a list. {_AGAIN}")
     columns = []
     for j, read in enumerate(given):
-        if not isinstance(read, dict) or set(read) != {"name", "kind", "dtype", "why", "categories"}:
+        if not isinstance(read, dict) or set(read) - {"traits", "rare", "form", "other"} != {
+            "name",
+            "kind",
+            "dtype",
+            "why",
+            "categories",
+        }:
             raise FileFormatError(f"its column {j} doesn't have the keys of a column. {_AGAIN}")
         if read["kind"] not in KINDS or read["dtype"] not in _DTYPES:
             raise FileFormatError(f"its column {j} is of kind {show(read['kind'])} and type {show(read['dtype'])}. {_AGAIN}")
         if not isinstance(read["name"], str) or not isinstance(read["why"], str) or not isinstance(read["categories"], list):
             raise FileFormatError(f"its column {j} has a name, reason or categories of a wrong type. {_AGAIN}")
-        column = Column(read["name"], read["kind"], read["dtype"], read["why"], tuple(read["categories"]))
+        traits = _traits(j, read["traits"]) if "traits" in read else Traits()
+        rare = read.get("rare", RARE)
+        if not isinstance(rare, float) or not 0 < rare < 1:
+            raise FileFormatError(f"its column {j} gives unseen values the probability {show(rare)}. {_AGAIN}")
+        form, other = _form(j, read.get("form", {})), read.get("other", False)
+        if type(other) is not bool or (other and read["dtype"] != "text"):
+            raise FileFormatError(f"its column {j} has a category of others, {show(other)}. {_AGAIN}")
+        column = Column(
+            read["name"], read["kind"], read["dtype"], read["why"], tuple(read["categories"]), traits, rare, form, other
+        )  # fmt: skip
         _check_categories(j, column)
         columns.append(column)
     out = Columns(tuple(columns), "polars")
@@ -107,10 +158,9 @@ def _check_categories(j: int, column: Column) -> None:
     right = all(
         isinstance(value, wanted) and (column.dtype == "boolean" or type(value) is not bool) for value in column.categories
     )
-    # Codes of numbers are looked up by bisection.
-    in_order = right and all(a < b for a, b in zip(column.categories, column.categories[1:], strict=False))
-    if not in_order or bool(column.categories) != column.is_discrete:
-        raise FileFormatError(f"the categories of its column {j} are not different values of its type, in order. {_AGAIN}")
+    different = right and len(set(column.categories)) == len(column.categories)
+    if not different or bool(column.categories) != column.is_discrete:
+        raise FileFormatError(f"the categories of its column {j} are not different values of its type. {_AGAIN}")
 
 
 def _check_fit(columns: Columns, circuit: Circuit) -> None:
@@ -124,4 +174,5 @@ def _check_fit(columns: Columns, circuit: Circuit) -> None:
 def _fits(column: Column, family: Family) -> bool:
     if column.is_discrete:
         return family.n_categories == len(column.categories)
-    return family.n_categories is None and family.discrete == (column.kind == "count")
+    # A count may have a probability for each of finitely many values, and a continuous one have been rounded.
+    return family.discrete if column.kind == "count" else family.n_categories is None

@@ -6,15 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._row_weights import rows_by_weight
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Mixture, Sum
 from flatpc.search.choice import Choice
+from flatpc.search.samples import Sample
 from flatpc.tables.recognition import KINDS
-
-Array = NDArray[np.float64]
 
 CURVATURE_ROWS = 2000
 """Rows of which the sharpness is the mean, at the most."""
@@ -29,14 +26,17 @@ class Curvature:
     by_layer: dict[int, float]
     """What each layer of sums contributes to it, lowest first."""
     n_rows: int
-    """Rows that the mean is over: all training rows, or 2000 of them."""
+    """Rows that the mean is over: all training rows, or 2000 of them; each as often as it counts."""
 
     @staticmethod
-    def of(circuit: Circuit, rows: Array) -> Curvature:
+    def of(circuit: Circuit, rows: Sample) -> Curvature:
         """The report for a circuit and the rows it was fitted to, NaN where missing."""
         from flatpc.curvature import breakdown
 
-        some = rows[:: -(-len(rows) // CURVATURE_ROWS)]
+        if rows.weights is None:
+            some = rows.X[:: -(-len(rows) // CURVATURE_ROWS)]
+        else:
+            some = rows.X[rows_by_weight(rows.weights, CURVATURE_ROWS)]
         if not any(isinstance(node, Sum | Mixture) for node in circuit.nodes):
             return Curvature(0.0, {}, len(some))
         found = breakdown(circuit, some, reduction="mean", missing="marginalize")

@@ -1,0 +1,125 @@
+"""Tables as evidence: rows as a circuit takes them, with values that it doesn't know; and conditions in the table's own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flatpc._options import shown
+from flatpc._typing import Array
+from flatpc.circuit.circuit import Circuit
+from flatpc.errors import OptionError
+from flatpc.families.base import Family
+from flatpc.tables.columns import Column, Columns
+from flatpc.tables.forms import TEMPORAL
+from flatpc.tables.reading import RawTable
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Rows, and what the values cost that they can't hold."""
+
+    rows: Array
+    """`[N, D]`: codes and numbers; NaN where a value is missing or unknown to the circuit."""
+    rare: Array
+    """`[N, D]`: the log-probability of values that are unknown to the circuit; 0 elsewhere."""
+
+
+def read_evidence(
+    circuit: Circuit, columns: Columns, table: RawTable, missing: str, unseen: str, ignore: int | None = None
+) -> Evidence:
+    """The table for the circuit. With `unseen="rare"`, a value that the circuit gives no probability has the column's `rare` one.
+
+    It says nothing about other columns: they are judged as if it were missing. Numbers between the steps of a column that was
+    rounded are rounded.
+    """
+    rows = columns.encode(table, missing, unseen, ignore=ignore)
+    rare = np.zeros_like(rows)
+    if unseen == "raise":
+        return Evidence(rows, rare)
+    spreads: Array | None = None
+    for j, (column, raw) in enumerate(zip(columns.columns, columns.matched(table), strict=True)):
+        if j == ignore:
+            continue
+        if not column.is_discrete:
+            families = circuit.families_of_variables[j]
+            rows[:, j] = _on_grid(families[0], rows[:, j])
+            outside = np.logical_and.reduce([family.outside(rows[:, j]) for family in families])
+            rows[outside, j] = np.nan
+        strange = ~raw.missing & np.isnan(rows[:, j])
+        if strange.any() and unseen == "rare":
+            cost = np.log(column.rare)
+            if not column.is_discrete and not circuit.families_of_variables[j][0].discrete:
+                if spreads is None:
+                    spreads = np.sqrt(circuit.variance(np.full((1, circuit.n_variables), np.nan))[0])
+                cost -= np.log(spreads[j])  # a density: spread over as much as the column's values are
+            rare[strange, j] = cost
+    return Evidence(rows, rare)
+
+
+def _on_grid(family: Family, x: Array) -> Array:
+    """Numbers rounded to the steps of a family that has some; atoms stay."""
+    if family.grid is None:
+        return x
+    resolution, origin = family.grid
+    rounded = origin + resolution * np.round((x - origin) / resolution)
+    return np.where(np.isin(x, family.set_apart), x, rounded)
+
+
+# ---- conditions -------------------------------------------------------------------------------------------------------
+
+
+def read_events(columns: Columns, said: Any, option: str) -> dict[int, Any]:
+    """Events by variable from what is said of columns by name: a value, a list of values, or `(low, high)` of numbers."""
+    if not isinstance(said, Mapping) or not said:
+        raise OptionError(
+            f"{option}={shown(said)}; give a dict such as {{{columns.names[0]!r}: VALUE}}, or (low, high) for a range.",
+            option=option,
+        )
+    return {
+        columns.position(name): _event(columns.columns[columns.position(name)], value, option) for name, value in said.items()
+    }
+
+
+def _event(column: Column, value: Any, option: str) -> Any:
+    if column.is_discrete:
+        wanted = list(value) if isinstance(value, list | tuple | set) else [value]
+        return [_code(column, each, option) for each in wanted]
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise OptionError(f"{option} says {shown(value)} of {column.name!r}; a range is (low, high).", option=option)
+        low, high = (
+            _number(column, each, option) if each is not None else end for each, end in zip(value, (-np.inf, np.inf), strict=True)
+        )
+        if not low <= high:
+            raise OptionError(
+                f"{option} says {shown(value)} of {column.name!r}; a range is (low, high), low first.", option=option
+            )
+        return (low, high)
+    if isinstance(value, list | set):
+        return [_number(column, each, option) for each in value]
+    return _number(column, value, option)
+
+
+def _code(column: Column, value: Any, option: str) -> float:
+    for code, category in enumerate(column.categories):
+        if category == value and isinstance(category, str) == isinstance(value, str):
+            return float(code)
+    if column.other and isinstance(value, str):
+        return len(column.categories) - 1.0
+    listed = ", ".join(repr(category) for category in column.categories[:8]) + (", ..." if len(column.categories) > 8 else "")
+    raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {listed}.", option=option)
+
+
+def _number(column: Column, value: Any, option: str) -> float:
+    number = column.number(value)
+    if np.isnan(number):
+        wanted = f"a {column.dtype}" if column.dtype in TEMPORAL else "a number"
+        raise OptionError(
+            f"{option} says {shown(value)} of {column.name!r}, which is {column.kind}; give {wanted}, or (low, high).",
+            option=option,
+        )
+    return number

@@ -1,0 +1,47 @@
+"""How sure a density is of its answers: the posterior around its circuit, from the rows that it was fitted to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc.errors import OptionError
+from flatpc.search.samples import Sample
+
+if TYPE_CHECKING:
+    from flatpc._typing import Array
+    from flatpc.curvature.posterior import Posterior
+    from flatpc.estimator.density import CircuitDensity
+
+MOST_BYTES = 1 << 28
+"""Of training rows that a density keeps to measure its uncertainty with."""
+
+
+def keep_rows(density: CircuitDensity, rows: Sample) -> None:
+    """Rows to measure uncertainty with, unless they are too many; those with weights are drawn, as many as they count as."""
+    X = rows.X
+    few = rows.weight * 8 * X.shape[1] <= MOST_BYTES
+    if rows.weights is not None and few:
+        X = X[np.searchsorted(np.cumsum(rows.weights), np.arange(0.5, max(rows.weight, 1.0)), side="right").clip(0, len(X) - 1)]
+    density._fitted_to = X if few else None
+    density._posterior = None
+
+
+def posterior(density: CircuitDensity, rows: Array | None, prior: float) -> Posterior:
+    """The posterior; measured once for the density's own rows."""
+    from flatpc.curvature.posterior import laplace
+
+    known: Any = getattr(density, "_posterior", None)
+    if rows is None and known is not None and known.prior == prior:
+        found: Posterior = known
+        return found
+    rows = getattr(density, "_fitted_to", None) if rows is None else rows
+    if rows is None:
+        raise OptionError(
+            "Uncertainty is measured with the rows that the density was fitted to, which a file doesn't hold (nor the density, "
+            "if they are many); call posterior(X) with them first."
+        )
+    measured = laplace(density.circuit_, rows, prior=prior, missing="marginalize")
+    density._posterior = measured
+    return measured

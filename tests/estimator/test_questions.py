@@ -1,0 +1,120 @@
+"""Questions in the table's terms: against counts of many drawn rows, numerical integration, and the joint density."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate
+
+import flatpc as fp
+from flatpc.errors import OptionError
+
+
+def table(n=250, seed=0):
+    rng = np.random.default_rng(seed)
+    old = rng.random(n) < 0.5
+    return pd.DataFrame({
+        "age": rng.normal(np.where(old, 60, 30), 5).round(),
+        "city": np.where(rng.random(n) < np.where(old, 0.9, 0.2), "Ulm", "Bonn"),
+        "debt": np.round(np.where(rng.random(n) < 0.3, 0.0, np.exp(rng.normal(np.where(old, 3, 1), 0.5))), 2),
+        "visits": rng.poisson(np.where(old, 9, 2)),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def density():
+    options = {"structure": "mixture", "n_latents": 4, "mu": 0.0, "average": False, "effort": 0.2, "verbose": False}
+    return fp.CircuitDensity(**options).fit(table())
+
+
+@pytest.fixture(scope="module")
+def drawn(density):
+    """Rows of the circuit itself, before bounds and resolution."""
+    return pd.DataFrame(density.circuit_.sample(40_000, seed=1), columns=density.columns_.names)
+
+
+def test_probabilities_are_shares_of_drawn_rows(density, drawn):
+    city = density.categories("city").index("Ulm")
+    young, ulm = drawn["age"].between(25, 40), drawn["city"] == city
+    for found, share, n in [
+        (density.probability({"age": (25, 40)}), young.mean(), len(drawn)),
+        (density.probability({"city": "Ulm", "visits": (0, 3)}), (ulm & drawn["visits"].between(0, 3)).mean(), len(drawn)),
+        (density.probability({"city": ["Ulm"]}, given={"age": (25, 40)}), ulm[young].mean(), young.sum()),
+        (density.probability({"visits": (5, None)}, given={"city": "Ulm"}), (drawn["visits"][ulm] >= 5).mean(), ulm.sum()),
+    ]:
+        assert found == pytest.approx(share, abs=4.5 * np.sqrt(0.25 / n))
+    of_rows = density.probability({"city": "Ulm"}, given=table(5, seed=3))
+    np.testing.assert_allclose(of_rows, density.predict_proba(table(5, seed=3), "city")[:, city], rtol=1e-9)
+
+
+def test_predictions_are_those_of_the_joint(density):
+    rows = table(6, seed=2)
+    assert density.predict(rows, "city").tolist() == [
+        density.categories("city")[k] for k in density.predict_proba(rows, "city").argmax(axis=1)
+    ]
+    gaps = rows.assign(age=np.nan)
+    np.testing.assert_allclose(density.predict(rows, "age"), density.impute(gaps)["age"], rtol=1e-12)
+    grid = np.linspace(-40, 140, 4001)
+    log = density.column_log_density(pd.concat([rows[:1]] * len(grid)).assign(age=grid), "age")
+    assert integrate.trapezoid(np.exp(log), grid) == pytest.approx(1.0, abs=1e-6)
+    assert integrate.trapezoid(grid * np.exp(log), grid) == pytest.approx(density.predict(rows[:1], "age")[0], abs=1e-4)
+
+
+def test_quantiles_hold_their_share(density, drawn):
+    gone = pd.DataFrame({"age": [np.nan], "city": [None], "debt": [np.nan], "visits": [None]})
+    low, middle, high = density.quantile(gone, "age", q=[0.1, 0.5, 0.9])[0]
+    for q, value in ((0.1, low), (0.5, middle), (0.9, high)):
+        assert abs(np.quantile(drawn["age"], q) - value) <= 1.5  # ages are whole
+    half, error = density.quantile(gone, "visits", q=0.5)[0], 4.5 * np.sqrt(0.25 / len(drawn))
+    assert (drawn["visits"] < half).mean() - error <= 0.5 <= (drawn["visits"] <= half).mean() + error
+
+
+def test_samples_keep_types_bounds_and_resolution(density):
+    found = density.sample(2000, random_state=0)
+    assert (found["debt"] >= 0).all()
+    np.testing.assert_allclose(found["debt"], found["debt"].round(2), atol=1e-9)
+    assert (found["age"] == found["age"].round()).all()
+    assert found["visits"].dtype == table()["visits"].dtype
+    assert set(found["city"]) <= {"Ulm", "Bonn"}
+    given = density.sample(200, given={"age": (25, 40), "city": "Bonn"}, random_state=0)
+    assert given["age"].between(25, 40).all()
+    assert set(given["city"]) == {"Bonn"}
+    holes = table(3).assign(debt=np.nan)
+    filled = density.sample(4, given=holes, random_state=0)
+    assert len(filled) == 12
+    assert (density.impute(holes, how="draw", random_state=0)["debt"] >= 0).all()
+
+
+def test_columns_are_matched_by_name(density):
+    rows = table(20, seed=5)
+    turned = rows[["visits", "debt", "city", "age"]]
+    np.testing.assert_array_equal(density.score_samples(turned), density.score_samples(rows))
+    filled = density.impute(turned.assign(city=None))
+    assert filled.columns.tolist() == turned.columns.tolist()
+    assert filled["city"].tolist() == density.impute(rows.assign(city=None))["city"].tolist()
+
+
+def test_the_cause_of_an_odd_row_is_named(density):
+    odd = table(4, seed=6)
+    odd.loc[0, "age"] = 150.0
+    odd.loc[1, "city"] = "Atlantis"
+    odd.loc[2, "visits"] = 90
+    score, causes = density.anomaly_score(odd, explain=True)
+    np.testing.assert_array_equal(score, density.anomaly_score(odd))
+    assert causes[:3].argmax(axis=1).tolist() == [0, 1, 3]
+    assert (causes >= 0).all()
+
+
+@pytest.mark.parametrize(("ask", "match"), [
+    (lambda d: d.probability({"age": (40, 25)}), "low first"),
+    (lambda d: d.probability({"city": "Rom"}), "'Bonn', 'Ulm'"),
+    (lambda d: d.probability({"age": "old"}), "give a number"),
+    (lambda d: d.probability({}), "give a dict"),
+    (lambda d: d.probability({"shoe": 1}), "no column 'shoe'"),
+    (lambda d: d.probability({"age": 30}, given={"age": (20, 40)}), "in event and in given"),
+    (lambda d: d.quantile(table(2), "city"), "predict_proba"),
+    (lambda d: d.quantile(table(2), "age", q=1.5), "q=1.5"),
+    (lambda d: d.predict_proba(table(2), "age"), "has no categories"),
+])  # fmt: skip
+def test_mistakes_are_named(density, ask, match):
+    with pytest.raises(OptionError, match=match):
+        ask(density)
