@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -15,8 +16,10 @@ import pytest
 
 import flatpc
 import flatpc.cli.models  # now: what it imports must not be what a test puts in its place
+from flatpc._messages import DROP, Message, Option
+from flatpc._options import wrong
 from flatpc.cli import PANELS
-from flatpc.cli.wording import in_options
+from flatpc.cli.application import spelled
 from tests.cli.running import Answer, run
 
 COMMANDS = [command.__name__ for commands in PANELS.values() for command in commands]
@@ -33,6 +36,7 @@ def shell(*arguments: object, code: int = 0, cwd: Path | None = None) -> subproc
 def test_all_commands_are_there() -> None:
     expected = {
         "fit", "score", "sample", "impute", "curvature", "landscape", "reproduce", "report", "datasets", "bench", "demo",
+        "explain",
     }  # fmt: skip
     assert set(COMMANDS) == expected
     out = run("--help").out
@@ -186,10 +190,29 @@ def test_data_sets_are_listed() -> None:
 
 
 def test_messages_name_options() -> None:
-    assert in_options("say kinds={'zip': 'categorical'} if so") == "say --kind zip=categorical if so"
-    assert in_options("Smooth with regularizer=fp.learning.Laplace(pseudocount=1.0).") == "Smooth with --pseudocount 1.0."
-    assert in_options("or pass unseen='missing' to") == "or pass --unseen missing to"
-    assert in_options("Sharpness(mu=-1); it") == "--mu -1; it"
+    def said(text: str, *options: Option) -> str:
+        return spelled(Message(text, *options), {"--kind", "--drop", "--unseen", "--time-budget", "--structure"})
+
+    zips, unseen, tree = Option("kinds", {"zip": "categorical"}), Option("unseen", "missing"), Option("structure", "chow_liu")
+    assert said(f"say {zips}, or {DROP}", zips, DROP) == "say --kind zip=categorical, or leave it out with --drop"
+    assert said(f"or pass {unseen} to", unseen) == "or pass --unseen missing to"
+    assert said(f"raise {Option('time_budget')}", Option("time_budget")) == "raise --time-budget"
+    assert said(f"{tree} is", tree) == "--structure chow-liu is"
+    assert said("mu=1 is", Option("mu", 1)) == "mu=1 is"  # the command has no such option
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "offered", "message"),
+    [
+        ("n_latents", 0, "--latents", "--latents 0; give 1."),
+        ("Sharpness: mu", -1, "--mu", "--mu -1; give 1."),
+        ("time_budget", "soon", "--time-budget", "--time-budget soon; give 1."),
+        ("n_latents", 0, "--mu", "n_latents=0; give 1."),
+    ],
+)
+def test_mistakes_in_options_name_them_as_they_were_given(name: str, value: object, offered: str, message: str) -> None:
+    mistake = pickle.loads(pickle.dumps(wrong(name, value, "give 1.")))
+    assert spelled(mistake.args[0], {offered}) == message
 
 
 def test_the_demo_runs_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

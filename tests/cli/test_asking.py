@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
+from flatpc.estimator.drawing import draw
 from flatpc.estimator.model_files import load_model
 from tests.cli.running import Answer, bits, names, people, run, with_holes
 
@@ -98,7 +99,8 @@ def test_rows_of_probability_zero_are_counted(tmp_path: Path) -> None:
 
 
 def test_samples_are_the_circuits_in_the_users_terms(desk: Path) -> None:
-    drawn = fp.load(desk / "people.model").sample(20, seed=3)
+    density = fp.CircuitDensity.load(desk / "people.model")
+    drawn = draw(density.circuit_, density.columns_, 20, 3)
     frame = pl.read_csv(io.StringIO(run("sample", desk / "people.model", "-n", 20, "--seed", 3).out))
     assert frame.columns == ["age", "smoker", "colour", "visits", "height"]
     assert frame["smoker"].to_list() == [["no", "yes"][int(v)] for v in drawn[:, 1]]
@@ -133,7 +135,7 @@ def test_samples_given_something(desk: Path) -> None:
 # ---- impute ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["mean", "mpe", "sample"])
+@pytest.mark.parametrize("how", ["mean", "mode", "draw"])
 def test_known_values_stay_and_holes_are_filled(desk: Path, tmp_path: Path, how: str) -> None:
     run("impute", desk / "people.model", desk / "holes.csv", "--how", how, "-o", tmp_path / "filled.csv")
     filled, holes = pl.read_csv(tmp_path / "filled.csv"), with_holes(people())
@@ -185,9 +187,9 @@ def test_columns_that_the_model_does_not_know_are_carried_along(desk: Path, tmp_
 def test_answers_are_those_of_the_estimator(desk: Path) -> None:
     density = fp.CircuitDensity.load(desk / "people.model")
     holes = with_holes(people())
-    for how in ("mean", "mpe", "sample"):
+    for how in ("mean", "mode", "draw"):
         printed = run("impute", desk / "people.model", desk / "holes.csv", "--how", how).out
-        assert pl.read_csv(io.StringIO(printed)).equals(density.impute(holes, strategy=how, random_state=0))
+        assert pl.read_csv(io.StringIO(printed)).equals(density.impute(holes, how=how, random_state=0))
     assert pl.read_csv(io.StringIO(run("sample", desk / "people.model").out)).equals(density.sample(10, random_state=0))
 
 
@@ -205,7 +207,7 @@ def test_arrays_are_imputed_by_position(desk: Path, tmp_path: Path) -> None:
     rows = bits(10, seed=4).astype(float)
     rows[::2, 1] = np.nan
     np.savez(tmp_path / "holes.npz", X=rows)
-    run("impute", desk / "bits.model", tmp_path / "holes.npz", "--how", "mpe", "-o", tmp_path / "filled.npz")
+    run("impute", desk / "bits.model", tmp_path / "holes.npz", "--how", "mode", "-o", tmp_path / "filled.npz")
     with np.load(tmp_path / "filled.npz") as archive:
         np.testing.assert_array_equal(archive["X"], fp.load(desk / "bits.model").mpe(rows).values)
 

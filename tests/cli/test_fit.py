@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ def test_it_shows_columns_candidates_and_numbers(desk: Path, tmp_path: Path) -> 
         "independent columns",
         "hidden Chow-Liu tree, 3 latents",
         "Sharpness(mu=",
-        "chosen",
         "train NLL",
         "sharpness",
     ):
         assert text in answer.out
+    assert re.search(r"\((chosen|weight 0\.\d\d)\)", answer.out)
     assert "120 rows in turn" in answer.err
     assert "Wrote" in answer.err
     assert names(tmp_path) == {"model"}
@@ -119,6 +120,17 @@ def test_validation_rows_choose(desk: Path, tmp_path: Path) -> None:
     assert found["sharpness"] == pytest.approx(fp.curvature.trace(circuit, bits(80)).mean(), rel=1e-12)
 
 
+def test_rows_learnt_from_judge_by_curvature(desk: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bits.npz", train=bits(80))
+    options = ("-o", tmp_path / "model", "--effort", "quick", "--json")
+    found = run("fit", tmp_path / "bits.npz", "--judge", "evidence", *options).json
+    assert "80 rows with weights integrated out" in found["summary"]
+    assert sum(c["weight"] > 0 for c in found["candidates"]) == 1
+    wrong = Answer("fit", tmp_path / "bits.npz", "--judge", "loo", "--structure", "hclt", "--epochs", 3, *options, "--force")
+    assert wrong.code != 0
+    assert "--judge is for choosing" in wrong.err
+
+
 def test_sizes_are_tried_unless_given(desk: Path, tmp_path: Path) -> None:
     found = run("fit", desk / "people.csv", "-o", tmp_path / "model", "--structure", "hclt", "--json").json
     assert {4, 16} <= {c["latents"] for c in found["candidates"]}
@@ -135,6 +147,23 @@ def test_columns_are_dropped(desk: Path, tmp_path: Path) -> None:
     found = run("fit", desk / "people.csv", "-o", tmp_path / "model", *options).json
     assert [column["name"] for column in found["columns"]] == ["smoker", "visits", "height"]
     assert run("score", tmp_path / "model", desk / "people.csv", "--ignore-extra", "--json").json["rows"] == 120
+
+
+@pytest.mark.parametrize(
+    "how", [("--structure", "factorized"), ("--structure", "mixture", "--latents", 2, "--epochs", 2, "--valid", 0)]
+)
+def test_a_column_of_weights_counts_rows(desk: Path, tmp_path: Path, how: tuple[object, ...]) -> None:
+    table = people(60, seed=5)
+    weights = np.random.default_rng(0).exponential(size=60)
+    table.with_columns(pl.Series("w", weights)).write_csv(tmp_path / "weighted.csv")
+    found = run("fit", tmp_path / "weighted.csv", "-o", tmp_path / "model", "--weights", "w", *how, "--json").json
+    assert "w" not in [column["name"] for column in found["columns"]]
+    density = fp.CircuitDensity.load(tmp_path / "model")
+    log_prob = density.score_samples(table)
+    assert found["nll"]["train"] == pytest.approx(-np.average(log_prob, weights=weights), rel=1e-9)
+    if how[1] == "factorized":
+        smoker = np.average((table["smoker"] == "yes").to_numpy(), weights=weights)
+        assert density.probability({"smoker": "yes"}) == pytest.approx(smoker, abs=0.05)
 
 
 def test_columns_that_are_no_variables_may_be_dropped_or_ignored(tmp_path: Path) -> None:

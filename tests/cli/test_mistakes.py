@@ -35,9 +35,8 @@ MISTAKES = {
     "csv of a header": Mistake("fit header.csv -o model", ("header.csv", "0 rows", "at least one")),
     "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "can't be read")),
     "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "not UTF-8", "save it again")),
-    "a folder": Mistake("fit . -o model", ("is a folder", "give a file")),
-    "dates": Mistake("fit dates.parquet -o model", ("'when'", "dates or times", "--drop")),
-    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates such as", "--drop", "--kind when=categorical")),
+    "a folder with odd files": Mistake("fit . -o model", ("binary.csv is not UTF-8",)),
+    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=categorical")),
     "a word among numbers": Mistake("fit word.csv -o model", ("'x'", "text such as 'n.a.'", "replace")),
     "two columns of one name": Mistake("fit twice.csv -o model", ("twice.csv", "'a'", "rename")),
     "damaged parquet": Mistake("fit damaged.parquet -o model", ("damaged.parquet", "can't be read as parquet")),
@@ -62,6 +61,7 @@ MISTAKES = {
     "epochs of no structure": Mistake(f"{FIT} --epochs 3", ("--epochs trains one structure", "--structure hclt")),
     "unknown effort": Mistake(f"{FIT} --effort lots", ("--effort", "lots", "thorough"), 2),
     "drop an unknown column": Mistake(f"{FIT} --drop shoe", ("--drop shoe", "age, smoker")),
+    "weights of an unknown column": Mistake(f"{FIT} --weights shoe", ("--weights shoe", "age, smoker")),
     "drop all columns": Mistake("fit one.csv -o model --drop a --drop b", ("--drop leaves no column", "keep")),
     "rat_spn as in Python": Mistake(f"{FIT} --structure rat_spn", ("rat_spn", "rat-spn"), 2),
     "mu where there is nothing to learn": Mistake(f"{FIT} --structure factorized --mu 1", ("--mu", "factorized", "leave it out")),
@@ -103,7 +103,7 @@ MISTAKES = {
         "score {desk}/people.model {desk}/bits.npz", ("bits.npz", "'smoker'", "text when it was learnt")
     ),
     "an array that is too wide": Mistake("score {desk}/bits.model wide.npz", ("wide.npz has 7 columns", "the model has 5")),
-    "unseen category": Mistake("score {desk}/people.model mauve.csv", ("'mauve'", "row 2", "--unseen missing")),
+    "unseen category": Mistake("score {desk}/people.model mauve.csv --unseen raise", ("'mauve'", "row 2", "--unseen missing")),
     "text where numbers were": Mistake(
         "score {desk}/people.model words.csv", ("words.csv", "'height'", "numbers when it was learnt")
     ),
@@ -118,7 +118,7 @@ MISTAKES = {
     "given an unknown value": Mistake("sample {desk}/people.model --given smoker=maybe", ("smoker=maybe", "no, yes")),
     "given text for a number": Mistake("sample {desk}/people.model --given age=old", ("age=old", "number")),
     "given a count below zero": Mistake("sample {desk}/people.model --given visits=-1", ("visits", "-1")),
-    "unknown way to impute": Mistake("impute {desk}/people.model {desk}/holes.csv --how guess", ("--how", "guess", "mpe"), 2),
+    "unknown way to impute": Mistake("impute {desk}/people.model {desk}/holes.csv --how guess", ("--how", "guess", "mode"), 2),
     "output without a table": Mistake("score {desk}/people.model {desk}/people.csv -o s.csv", ("--output", "--per-row")),
     "even number of steps": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 4", ("--steps 4", "odd")),
     "no radius": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 3 --radius 0", ("radius", "positive")),

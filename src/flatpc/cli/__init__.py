@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from flatpc.cli import asking, fitting, paper, sharpness
+from flatpc.cli import asking, explaining, fitting, paper, sharpness
 from flatpc.cli import extras as around
 from flatpc.cli.application import Commands, examples, paragraphs
 
@@ -25,6 +25,7 @@ PANELS: dict[str, dict[Callable[..., None], str]] = {
         asking.score: asking.SCORE,
         asking.sample: asking.SAMPLE,
         asking.impute: asking.IMPUTE,
+        explaining.explain: explaining.EXAMPLES,
         sharpness.curvature: sharpness.CURVATURE,
         sharpness.landscape: sharpness.LANDSCAPE,
     },

@@ -16,15 +16,15 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from flatpc._messages import Message, Option
 from flatpc._printable import printable
-from flatpc.cli.wording import in_options
 from flatpc.errors import FlatpcError
 
 OK, MISTAKE, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
@@ -42,9 +42,6 @@ class Commands(TyperGroup):
         try:
             code = super().main(*arguments, **options)
             sys.stdout.flush()
-        except FlatpcError as mistake:
-            say(f"Error: {in_options(str(mistake))}")
-            sys.exit(MISTAKE)
         except OSError as problem:
             if problem.filename is None and problem.errno not in UNWRITABLE:
                 _report_a_bug()
@@ -59,12 +56,45 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else OK)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; Ctrl-C ends it without a traceback."""
+        """Run the command; neither Ctrl-C nor a mistake of the user ends it with a traceback."""
         try:
             return super().invoke(ctx)
+        except FlatpcError as mistake:
+            asked = self.commands.get(ctx.invoked_subcommand)
+            offered = {name for parameter in asked.params for name in parameter.opts} if asked else set()
+            say(f"Error: {spelled(mistake.args[0] if mistake.args else '', offered)}")
+            raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             say("Stopped. Files are written in one step, so none is half-written.")
             raise typer.Exit(INTERRUPTED) from None
+
+
+OPTIONS = {"kinds": "--kind", "n_latents": "--latents", "n_steps": "--steps", "random_state": "--seed"}
+"""Options that Python has another name for; `time_budget` is `--time-budget`, and so on."""
+
+
+def spelled(message: str, offered: Collection[str]) -> str:
+    """A message of the library, in which the options that a command offers are spelled as on the command line.
+
+    >>> option = Option("kinds", {"zip": "categorical"})
+    >>> spelled(Message(f"Say {option} if it is a variable.", option), {"--kind"})
+    'Say --kind zip=categorical if it is a variable.'
+    """
+
+    def spell(option: Option) -> str:
+        name = OPTIONS.get(option.name, f"--{option.name.replace('_', '-')}")
+        if name not in offered:
+            return str(option)
+        if option.name == "drop":
+            return f"leave it out with {name}"
+        if isinstance(option.value, dict):
+            return " ".join(f"{name} {key}={value}" for key, value in option.value.items())
+        if option.value is None:
+            return name
+        value = option.value.replace("_", "-") if option.name == "structure" else option.value
+        return f"{name} {value}"
+
+    return message.spelled(spell) if isinstance(message, Message) else message
 
 
 def say(text: str) -> None:

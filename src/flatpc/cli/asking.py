@@ -13,7 +13,7 @@ import typer
 from flatpc._printable import printable
 from flatpc.cli.application import examples, say
 from flatpc.cli.options import Data, Force, IgnoreExtra, Json, Missing, ModelFile, OfSplit, OnMissing, OnUnseen, Seed, Unseen
-from flatpc.cli.output import TABLES, check_output, number, print_json, safe_for_spreadsheets, show_table, write_table
+from flatpc.cli.output import TABLES, check_output, print_json, safe_for_spreadsheets, write_table
 from flatpc.errors import OptionError
 
 Output = Annotated[
@@ -24,15 +24,17 @@ SCORE = examples(
     "flatpc score people.model new-people.csv",
     "flatpc score people.model new-people.csv --per-row -o scores.csv",
     "flatpc score nltcs.model nltcs --split test --json",
+    "flatpc score people.model new-people.csv --per-row --uncertainty people.csv",
 )
 SAMPLE = examples(
     "flatpc sample people.model -n 5",
     "flatpc sample people.model -n 1000 -o people-like.parquet --seed 1",
     "flatpc sample people.model -n 5 --given smoker=yes --given age=40",
+    "flatpc sample people.model -n 5 --given age=30..40",
 )
 IMPUTE = examples(
     "flatpc impute people.model holes.csv -o filled.csv",
-    "flatpc impute people.model holes.csv --how sample --seed 1 > filled.csv",
+    "flatpc impute people.model holes.csv --how draw --seed 1 > filled.csv",
 )
 
 
@@ -40,18 +42,25 @@ class How(StrEnum):
     """What stands for a missing value."""
 
     MEAN = "mean"
-    MPE = "mpe"
-    SAMPLE = "sample"
+    MODE = "mode"
+    DRAW = "draw"
 
 
 def score(
     model: ModelFile,
     data: Data,
     per_row: Annotated[bool, typer.Option("--per-row", help="The log-likelihood of every row, as a table.")] = False,
+    uncertainty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRAIN",
+            help="The table that the model was learnt from: adds standard errors, from the curvature around the fit.",
+        ),
+    ] = None,
     output: Output = None,
     split: OfSplit = None,
     missing: OnMissing = Missing.RAISE,
-    unseen: OnUnseen = Unseen.RAISE,
+    unseen: OnUnseen = Unseen.RARE,
     ignore_extra: IgnoreExtra = False,
     force: Force = False,
     json: Json = False,
@@ -66,15 +75,28 @@ def score(
         check_output(output, force, TABLES)
     import numpy as np
 
-    from flatpc.cli.models import Reader
+    from flatpc.cli.models import Reader, posterior
+    from flatpc.cli.scanned import score_scanned, show_score
     from flatpc.cli.sources import read_source
+    from flatpc.tables.scanning import is_scannable
 
-    asked = Reader(model, missing.value, unseen.value, ignore_extra).read(read_source(data), split)
-    log_prob = np.asarray(asked.model.circuit.log_prob(asked.rows, missing="marginalize"))
+    if is_scannable(data):
+        if split is not None:
+            raise OptionError(f"{data} has no splits; leave --split out.")
+        if uncertainty is not None:
+            raise OptionError("--uncertainty is for a table that is read at once; give one file.")
+        strict = Unseen.RAISE if unseen == Unseen.RARE else unseen  # what a rare value costs is not among a source's numbers
+        score_scanned(model, data, per_row, output, (missing.value, strict.value), ignore_extra, json)
+        return
+    reader = Reader(model, missing.value, unseen.value, ignore_extra)
+    asked = reader.read(read_source(data), split)
+    sure = None if uncertainty is None else posterior(reader, uncertainty).log_prob(asked.rows, missing="marginalize")
+    log_prob = np.asarray(asked.model.circuit.log_prob(asked.rows, missing="marginalize") + asked.rare)
     if per_row:
         import polars as pl
 
-        _put(pl.DataFrame({"log_likelihood": log_prob}), output, json)
+        errors = {} if sure is None else {"standard_error": sure.error}
+        _put(pl.DataFrame({"log_likelihood": log_prob, **errors}), output, json)
         return
     impossible = int(np.isneginf(log_prob).sum())
     known = int((~np.isnan(asked.rows)).sum())
@@ -88,24 +110,19 @@ def score(
         "bits_per_value": -float(log_prob.sum()) / (max(known, 1) * math.log(2)),
         "impossible_rows": impossible,
     }
-    if json:
-        print_json(found)
-        return
-    rows = [
-        ("rows", f"{len(log_prob):,} ({asked.split})"),
-        ("mean log-likelihood", f"{number(mean)} ± {number(found['standard_error'])}"),
-        ("bits per value", number(found["bits_per_value"])),
-    ]
-    if impossible:
-        rows.append(("rows of probability 0", f"{impossible:,}"))
-    show_table("Score", rows)
+    if sure is not None:
+        found["error_of_the_fit"] = float(sure.mean().error) if not impossible else math.nan
+    show_score(found, json)
 
 
 def sample(
     model: ModelFile,
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows.")] = 10,
     given: Annotated[
-        list[str] | None, typer.Option("--given", metavar="COLUMN=VALUE", help="A value that is known.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            "--given", metavar="COLUMN=VALUE", help="A value that is known, or a range: age=30..40.", show_default=False
+        ),
     ] = None,
     output: Output = None,
     seed: Seed = 0,
@@ -115,15 +132,14 @@ def sample(
     """Draw new rows, like those that the model was learnt from."""
     if output is not None:
         check_output(output, force, TABLES)
-    import numpy as np
-
     from flatpc.cli.models import read_given
+    from flatpc.estimator.drawing import draw
     from flatpc.estimator.model_files import load_model
 
     found = load_model(model)
-    known = read_given(given, found.columns) if given else None
-    rows = found.circuit.sample(n, given=known, seed=seed)
-    _put(found.columns.decode(np.asarray(rows), container="polars"), output, json)
+    events = read_given(given, found.columns) if given else None
+    rows = draw(found.circuit, found.columns, n, seed, events=events)
+    _put(found.columns.decode(rows, container="polars"), output, json)
 
 
 def impute(
@@ -134,7 +150,7 @@ def impute(
     ] = How.MEAN,
     output: Output = None,
     split: OfSplit = None,
-    unseen: OnUnseen = Unseen.RAISE,
+    unseen: OnUnseen = Unseen.RARE,
     ignore_extra: IgnoreExtra = False,
     seed: Seed = 0,
     force: Force = False,

@@ -46,6 +46,17 @@ class Effort(StrEnum):
     THOROUGH = "thorough"
 
 
+class Judge(StrEnum):
+    """What models are judged by."""
+
+    AUTO = "auto"
+    VALID = "valid"
+    HOLDOUT = "holdout"
+    CV = "cv"
+    LOO = "loo"
+    EVIDENCE = "evidence"
+
+
 class Method(StrEnum):
     """How parameters are learnt."""
 
@@ -70,6 +81,11 @@ def fit(
     effort: Annotated[
         Effort, typer.Option(help="Work spent on the choice: about 5, 30 or 120 seconds on one core, the same on every machine.")
     ] = Effort.NORMAL,
+    judge: Annotated[
+        Judge,
+        typer.Option(help="By what models are chosen. auto: validation rows if there are any, else rows in turn or held out; "
+                     "loo, evidence: by curvature, from the rows learnt from."),
+    ] = Judge.AUTO,
     method: Annotated[
         Method | None, typer.Option(help="EM or gradient descent; trains one structure as told.", show_default=False)
     ] = None,
@@ -109,8 +125,12 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out.", show_default=False)
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A column that says how often each row counts; no variable.", show_default=False),
+    ] = None,
     missing: OnMissing = Missing.RAISE,
-    unseen: OnUnseen = Unseen.RAISE,
+    unseen: OnUnseen = Unseen.RARE,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -148,10 +168,13 @@ def fit(
                 next(iter(given), "mu adaptive" if weight == "adaptive" else "depth").replace("_", "-").replace("share", "valid")
             )
             raise OptionError(f"--{named} trains one structure as told; name it: --structure {', '.join(TRAINED)}.")
+        if judge is not Judge.AUTO:
+            raise OptionError("--judge is for choosing among models, and one is trained as told; leave it out.")
         told = Told(**given, mu="auto" if weight is None else weight)
     run = Run(
-        data, wishes, told, "auto" if weight is None else weight, effort.value, _positive("--time-budget", time_budget), seed,
-        judges, share is None, fraction, read_kinds(kind or []), drop or [], missing.value, unseen.value, checkpoint, quiet=json,
+        data, wishes, told, "auto" if weight is None else weight, effort.value, judge.value,
+        _positive("--time-budget", time_budget), seed, judges, share is None, fraction, read_kinds(kind or []), drop or [],
+        weights, missing.value, unseen.value, checkpoint, quiet=json,
     )  # fmt: skip
     run.learn(output)
     found = run.measure(output)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flatpc.cli.sources import Source, aligned, read_columns
+from flatpc._messages import about
+from flatpc._typing import Array
+from flatpc.cli.application import say
+from flatpc.cli.sources import Source, aligned, read_columns, read_source
 from flatpc.errors import FlatpcError, OptionError
+from flatpc.estimator.evidence import read_evidence
 from flatpc.estimator.model_files import Model, load_model
 from flatpc.tables.columns import Column, Columns
 from flatpc.tables.reading import RawTable
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from flatpc.curvature import Posterior
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Asked:
     """As it was given, with columns that the model doesn't know."""
     rows: Array
     """As the circuit takes them, NaN where missing."""
+    rare: Array
+    """`[N]`: the log-probability of values that the model doesn't know."""
     split: str
 
 
@@ -45,39 +51,60 @@ class Reader:
         table = read_columns(rows, source.name)
         try:
             mine = aligned(table, self.model.columns, source.name, self._ignore_extra)
-            encoded = self.model.columns.encode(mine, *self._options)
+            found = read_evidence(self.model.circuit, self.model.columns, mine, *self._options)
         except FlatpcError as error:
-            raise type(error)(str(error) if source.name in str(error) else f"{source.name}: {error}") from None
-        return Asked(self.model, table, encoded, name)
+            raise about(source.name, error) from None
+        return Asked(self.model, table, found.rows, found.rare.sum(axis=1), name)
 
 
-def read_given(given: Sequence[str], columns: Columns) -> Array:
-    """One row of known values, NaN elsewhere, from texts `column=value`."""
-    row = np.full(len(columns.columns), np.nan)
+def posterior(reader: Reader, train: str) -> Posterior:
+    """The posterior around the reader's model, from the table that it was learnt from; a line says if it is rough."""
+    from flatpc.curvature import laplace
+
+    found = laplace(reader.model.circuit, reader.read(read_source(train), None, "train").rows, missing="marginalize")
+    if not found.is_optimum:
+        say(
+            f"The model is no optimum of its likelihood on {train} (a Newton step would win {found.gap:.3g} nats, damping "
+            f"{found.damping:g}): it was regularised, stopped early, or learnt from other rows. Take what follows as rough."
+        )
+    return found
+
+
+def read_given(given: Sequence[str], columns: Columns, option: str = "--given") -> dict[int, Any]:
+    """What is known of variables, from texts `column=value` and `column=low..high`."""
+    out: dict[int, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign:
-            raise OptionError(f"--given {text}; write a column and its value, such as --given {columns.names[0]}=VALUE.")
+            raise OptionError(f"{option} {text}; write a column and its value, such as --given {columns.names[0]}=VALUE.")
         j = columns.position(name)
-        if not np.isnan(row[j]):
-            raise OptionError(f"--given {name} stands there twice; give a column one value.")
-        row[j] = _code(columns.columns[j], value)
-    return row
+        if j in out:
+            raise OptionError(f"{option} {name} stands there twice; give a column one value.")
+        low, dots, high = value.partition("..")
+        column = columns.columns[j]
+        if dots and not column.is_discrete:
+            ends = (_code(column, low, option) if low else -np.inf, _code(column, high, option) if high else np.inf)
+            if ends[0] > ends[1]:
+                raise OptionError(f"{option} {text}; a range begins with its lower end.")
+            out[j] = ends
+        else:
+            out[j] = _code(column, value, option)
+    return out
 
 
-def _code(column: Column, text: str) -> float:
+def _code(column: Column, text: str, option: str) -> float:
     if column.is_discrete:
         codes = {str(category).lower(): float(code) for code, category in enumerate(column.categories)}
         if text.lower() not in codes:
             raise OptionError(
-                f"--given {column.name}={text}; the values of {column.name} are {', '.join(map(str, column.categories))}."
+                f"{option} {column.name}={text}; the values of {column.name} are {', '.join(map(str, column.categories))}."
             )
         return codes[text.lower()]
     try:
         value = float(text)
     except ValueError:
-        raise OptionError(f"--given {column.name}={text}; {column.name} is {column.kind}, so give a number.") from None
-    column.family.check(np.array([value]), f"--given {column.name}")
+        raise OptionError(f"{option} {column.name}={text}; {column.name} is {column.kind}, so give a number.") from None
+    column.family.check(np.array([value]), f"{option} {column.name}")
     return value
 
 

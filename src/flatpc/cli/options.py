@@ -19,6 +19,7 @@ class Missing(StrEnum):
 class Unseen(StrEnum):
     """What to do about values that training never had."""
 
+    RARE = "rare"
     RAISE = "raise"
     MISSING = "missing"
 
@@ -45,7 +46,9 @@ ModelFile = Annotated[
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A csv, tsv, parquet or npz file, or a data set's name (flatpc datasets).", show_default=False
+        metavar="DATA",
+        help="A csv, tsv, parquet or npz file; a folder, or a pattern in quotes; or a data set's name (flatpc datasets).",
+        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
@@ -55,7 +58,7 @@ OnMissing = Annotated[
     Missing, typer.Option("--missing", help="Missing values: refuse them, or integrate them out.", show_choices=True)
 ]
 OnUnseen = Annotated[
-    Unseen, typer.Option("--unseen", help="Categories that training never had: refuse them, or take them for missing.")
+    Unseen, typer.Option("--unseen", help="Values that training never had: a small probability, an error, or missing.")
 ]
 OfSplit = Annotated[
     Split | None,

@@ -64,7 +64,7 @@ def curvature(
     rows: Rows = 2000,
     split: OfSplit = None,
     missing: OnMissing = Missing.RAISE,
-    unseen: OnUnseen = Unseen.RAISE,
+    unseen: OnUnseen = Unseen.RARE,
     ignore_extra: IgnoreExtra = False,
     json: Json = False,
 ) -> None:
@@ -142,7 +142,7 @@ def landscape(
     kind: Annotated[Kind, typer.Option(help="Of a picture of a surface.")] = Kind.CONTOUR,
     rows: Rows = 2000,
     missing: OnMissing = Missing.RAISE,
-    unseen: OnUnseen = Unseen.RAISE,
+    unseen: OnUnseen = Unseen.RARE,
     ignore_extra: IgnoreExtra = False,
     seed: Seed = 0,
     force: Force = False,

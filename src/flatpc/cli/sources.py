@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flatpc._messages import about
 from flatpc.cli.application import say
 from flatpc.errors import DataError, FlatpcError, OptionError
 
 if TYPE_CHECKING:
+    from flatpc._typing import Array
     from flatpc.tables.columns import Columns
     from flatpc.tables.reading import RawTable
+    from flatpc.tables.sources import Source as Scanned
 
 FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
 
@@ -27,6 +30,8 @@ class Source:
     train: Any
     valid: Any
     test: Any
+    scanned: Scanned | None = None
+    """All rows, where `train` is a sample of them."""
 
     @property
     def has_splits(self) -> bool:
@@ -49,8 +54,14 @@ class Source:
 def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
     """What DATA names: a file if it looks like one, else a data set."""
     from flatpc.datasets import fraction_of, load
-    from flatpc.tables import read_table
+    from flatpc.tables import read_table, scan
+    from flatpc.tables.scanning import is_scannable
 
+    if is_scannable(data):
+        if fraction != 1.0:
+            raise OptionError(f"--fraction is of one table; name fewer files than {data}.")
+        scanned = scan(data)
+        return Source(data, scanned.sample(seed=seed), None, None, scanned)
     if Path(data).exists() or data.lower().endswith(FILES):
         if not Path(data).exists():
             raise DataError(f"There is no file {data}; check the name and the folder you are in.")
@@ -101,7 +112,7 @@ def read_columns(rows: Any, name: str) -> RawTable:
     try:
         return read_raw(rows)
     except FlatpcError as error:
-        raise type(error)(f"{name}: {error}") from None
+        raise about(name, error) from None
 
 
 def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
@@ -115,6 +126,24 @@ def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
     if not left:
         raise OptionError(f"--drop leaves no column of {name}; keep at least one.")
     return RawTable(left, table.container, table.native)
+
+
+def weights_of(table: RawTable, column: str, name: str) -> Array:
+    """The column that says how often each row counts."""
+    import numpy as np
+
+    from flatpc._row_weights import read_weights
+
+    if column not in table.names:
+        raise OptionError(f"--weights {column}; {name} has no such column, but {_some_of(table.names)}.")
+    given = next(each for each in table.columns if each.name == column).numbers()
+    bad = ~(np.isfinite(given) & (given >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"--weights {column}: {name} has {given[row]:g} in row {row}; give numbers of 0 or more.")
+    found = read_weights(given, len(table), f"--weights {column}")
+    assert found is not None
+    return found
 
 
 def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = False) -> RawTable:

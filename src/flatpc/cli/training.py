@@ -8,25 +8,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flatpc._messages import about
 from flatpc._writing import cant_write, check_target
 from flatpc.circuit.circuit import Circuit
-from flatpc.cli.application import say
+from flatpc.cli.application import say, spelled
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
-from flatpc.cli.sources import aligned, read_columns, read_source, without
-from flatpc.cli.wording import in_options
-from flatpc.errors import FlatpcError
+from flatpc.cli.sources import aligned, read_columns, read_source, weights_of, without
+from flatpc.errors import FlatpcError, OptionError
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choosing import search
+from flatpc.search.from_sources import learn_on
 from flatpc.search.plans import Wishes
+from flatpc.search.samples import Sample
 from flatpc.search.told import Told, train_as_told
-from flatpc.tables.columns import Columns
-
-Array = NDArray[np.float64]
+from flatpc.tables.columns import Columns, Encoding
 
 SHOWN = 14
 """Candidates that are shown, at the most, beside what was chosen."""
@@ -38,22 +35,28 @@ class Run:
     """Rows by role, and what is learnt from them."""
 
     def __init__(
-        self, data: str, wishes: Wishes, told: Told | None, mu: float | str, effort: str, time_budget: float | None, seed: int,
-        valid: str | None, own_valid: bool, fraction: float, kinds: dict[str | int, str], drop: list[str], missing: str,
-        unseen: str, checkpoint: Path | None, quiet: bool,
+        self, data: str, wishes: Wishes, told: Told | None, mu: float | str, effort: str, judge: str,
+        time_budget: float | None, seed: int, valid: str | None, own_valid: bool, fraction: float, kinds: dict[str | int, str],
+        drop: list[str], weights: str | None, missing: str, unseen: str, checkpoint: Path | None, quiet: bool,
     ) -> None:  # fmt: skip
-        self._missing, self._unseen, self._drop, self._quiet = missing, unseen, drop, quiet
-        self._wishes, self._told, self._mu, self._effort = wishes, told, mu, effort
+        self._missing, self._unseen, self._quiet, self._weights = missing, unseen, quiet, weights
+        self._drop = drop if weights is None else [*drop, weights]
+        self._wishes, self._told, self._mu, self._effort, self._judge = wishes, told, mu, effort, judge
         self._time_budget, self._seed, self._checkpoint = time_budget, seed, checkpoint
         source = read_source(data, seed, fraction)
-        table = without(read_columns(source.train, source.name), drop, source.name)
-        self.columns = Columns.learn(table, kinds or None)
+        self._scanned = source.scanned
+        if source.scanned is not None and weights is not None:
+            raise OptionError("--weights counts rows of one table in memory; give one file, or leave it out.")
+        whole = read_columns(source.train, source.name)
+        counted = None if weights is None else weights_of(whole, weights, source.name)
+        table = without(whole, self._drop, source.name)
+        self.columns = Columns.learn(table, kinds or None, sample_weight=counted)
         if not quiet:
             _show_columns(self.columns)
             for note in self.columns.notes:
-                say(f"Note: {in_options(note)}")
-        self.train = self.columns.encode(table, missing)
-        self.valid = None
+                say(f"Note: {spelled(note, {'--drop'})}")
+        self.train = Sample.encoded(self.columns, table, missing, counted)
+        self.valid: Sample | None = None
         if valid is not None:
             other = read_source(valid)
             self.valid = self._encoded(other.valid if other.valid is not None else other.train, valid)
@@ -61,13 +64,17 @@ class Run:
             self.valid = self._encoded(source.valid, f"{data}, validation rows")
         self.test = None if source.test is None else self._encoded(source.test, f"{data}, test rows")
 
-    def _encoded(self, rows: Any, name: str) -> Array:
+    def _encoded(self, rows: Any, name: str) -> Sample:
+        """Rows to judge by; where they have the column of weights, as often as it says."""
         try:
             table = read_columns(rows, name)
+            counted = self._weights if self._weights in table.names else None
+            weights = None if counted is None else weights_of(table, counted, name)
             table = without(table, [column for column in self._drop if column in table.names], name)
-            return self.columns.encode(aligned(table, self.columns, name), self._missing, self._unseen)
+            coded = self.columns.encode(aligned(table, self.columns, name), self._missing, self._unseen)
+            return Sample.of(coded, weights)
         except FlatpcError as error:
-            raise type(error)(str(error) if name in str(error) else f"{name}: {error}") from None
+            raise about(name, error) from None
 
     # ---- learning -------------------------------------------------------------------------------------------------
 
@@ -88,12 +95,21 @@ class Run:
             else:
                 penalty: dict[str, Any] = {} if self._mu == "auto" else {"regularizer": None, "sharpness": _sharpness(self._mu)}
                 self.choice = search(
-                    self.train, self.columns.families, effort=self._effort, wishes=self._wishes, missing="marginalize",
+                    self.train, [column.families for column in self.columns.columns], effort=self._effort,
+                    judge=self._judge, wishes=self._wishes, missing="marginalize",
                     watch=bar.watch, **common, **penalty,
                 )  # fmt: skip
+        if self._scanned is not None:
+            coded = self._scanned.changed(Encoding(self.columns, self._missing, self._unseen))
+            self.choice = learn_on(self.choice, coded, seed=self._seed, missing="marginalize", **self._on_the_way())
         self.seconds = time.monotonic() - begin
         # Before anything else is computed: from here on what was learnt is safe.
         save_model(output, self.choice.circuit, self.columns, self._about())
+
+    def _on_the_way(self) -> dict[str, Any]:
+        """A checkpoint of the last epoch, which is over all rows and long, and its bar."""
+        run = {} if self._checkpoint is None else {"run": self._checkpoint / "all-rows.ckpt"}
+        return {**run, "progress": not self._quiet}
 
     def _checkpoints(self) -> Checkpoints | None:
         if self._checkpoint is None:
@@ -125,7 +141,7 @@ class Run:
             "seed": self._seed,
             "missing": self._missing,
             "unseen": self._unseen,
-            "train_rows": len(self.train),
+            "train_rows": len(self.train) if self._scanned is None else self.choice.n_rows,
             "valid_rows": self.choice.n_judges,
         }
 
@@ -189,7 +205,7 @@ class Run:
         rows.append(("free parameters", f"{found['free_parameters']:,}"))
         rows.append(("seconds", f"{found['seconds']:.1f}"))
         show_table("The model", rows)
-        why = in_options(self.choice.why)
+        why = self.choice.why
         say(f"{why[0].upper()}{why[1:]}.")
         if self.choice.cut_short:
             ended = "Interrupted" if self.interrupted else f"Out of time (--time-budget {self._time_budget:g})"
@@ -197,10 +213,9 @@ class Run:
         say(f"Wrote {found['model']}.")
 
 
-def nll(circuit: Circuit, rows: Array | None) -> float:
+def nll(circuit: Circuit, rows: Sample | None) -> float:
     """Mean over the rows; NaN without."""
-    found: Any = np.nan if rows is None else -circuit.log_prob(rows, missing="marginalize").mean()
-    return float(found)
+    return math.nan if rows is None else -rows.mean(circuit.log_prob(rows.X, missing="marginalize"))
 
 
 def _sharpness(mu: float | str) -> Sharpness | None:

@@ -1,0 +1,99 @@
+"""`flatpc explain`: which rows of the training table an answer is based on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from flatpc._printable import printable
+from flatpc.cli.application import examples
+from flatpc.cli.options import Data, IgnoreExtra, Json, Missing, ModelFile, OfSplit, OnMissing, OnUnseen, Unseen
+from flatpc.cli.output import number, print_json, show_table
+from flatpc.errors import OptionError
+
+EXAMPLES = examples(
+    "flatpc explain people.model people.csv --row 17",
+    "flatpc explain people.model new-people.csv --row 3 --train people.csv --top 10",
+    "flatpc explain people.model people.csv --suspicious",
+)
+
+
+def explain(
+    model: ModelFile,
+    data: Data,
+    row: Annotated[int | None, typer.Option(min=0, help="The row to explain, counted from 0.", show_default=False)] = None,
+    suspicious: Annotated[
+        bool, typer.Option("--suspicious", help="The training rows that the model had to make most room for.")
+    ] = False,
+    train: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="The table that the model was learnt from, if it is another.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many training rows to list.")] = 5,
+    split: OfSplit = None,
+    missing: OnMissing = Missing.RAISE,
+    unseen: OnUnseen = Unseen.RAISE,
+    ignore_extra: IgnoreExtra = False,
+    json: Json = False,
+) -> None:
+    """Which training rows a row's log-likelihood is based on, or which training rows are suspicious.
+
+    The influence of a training row is what one more copy of it would add to the log-likelihood, in nats, to first order.
+    """
+    if (row is None) == (not suspicious):
+        raise OptionError("Give --row to explain a row, or --suspicious to list training rows that stand out; one of them.")
+    import numpy as np
+
+    from flatpc.cli.models import Reader, posterior
+    from flatpc.cli.sources import read_source
+    from flatpc.curvature import influence
+
+    reader = Reader(model, missing.value, unseen.value, ignore_extra)
+    post = posterior(reader, train or data)
+    rows, circuit = post.log_posterior.rows, post.circuit
+    options: Any = {"uncertainty": post, "missing": "marginalize"}
+    if suspicious:
+        own = influence(circuit, rows, **options)
+        order = np.argsort(-own, kind="stable")[:top]
+        listed = [{"row": int(i), "self_influence": float(own[i])} for i in order]
+        if json:
+            print_json(listed)
+        else:
+            show_table(
+                "Training rows that the model makes most room for",
+                [(f"row {e['row']}", number(e["self_influence"])) for e in listed],
+            )
+        return
+    asked = reader.read(read_source(data), split, "train" if train is None else "test").rows
+    assert row is not None
+    if row >= len(asked):
+        raise OptionError(f"--row {row}: {data} has {len(asked):,} rows, counted from 0.")
+    answer = post.log_prob(asked[row : row + 1], missing="marginalize")
+    found = influence(circuit, rows, on=answer, **options)
+    order = np.argsort(-found, kind="stable")
+    told: dict[str, Any] = {
+        "row": row,
+        "log_likelihood": float(answer.value[0]),
+        "standard_error": float(answer.error[0]),
+        "helpful": [_told(i, found, rows, reader) for i in order[:top] if found[i] > 0],
+        "harmful": [_told(i, found, rows, reader) for i in order[::-1][:top] if found[i] < 0],
+    }
+    if json:
+        print_json(told)
+        return
+    show_table(f"Row {row}", [("log-likelihood", f"{number(told['log_likelihood'])} ± {number(told['standard_error'])}")])
+    for kind in ("helpful", "harmful"):
+        lines = [(f"row {e['row']}", f"{number(e['influence'])}   {printable(_values(e['values']))}") for e in told[kind]]
+        if lines:
+            show_table(f"Most {kind} training rows", lines)
+
+
+def _told(i: Any, found: Any, rows: Any, reader: Any) -> dict[str, Any]:
+    """A training row with its influence and values."""
+    values = reader.model.columns.decode(rows[i : i + 1], container="polars").rows(named=True)[0]
+    return {"row": int(i), "influence": float(found[i]), "values": values}
+
+
+def _values(values: dict[str, Any]) -> str:
+    shown = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+    return shown if len(shown) <= 100 else shown[:97] + "..."
