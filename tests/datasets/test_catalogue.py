@@ -12,7 +12,7 @@ from flatpc.errors import OptionError
 
 def test_every_name_is_listed_once():
     names = [data.name for data in datasets()]
-    assert len(names) == len(set(names)) == 8 + 1 + 25
+    assert len(names) == len(set(names)) == 8 + 1 + 25 + 13 + 1 + 20
     assert {*MANIFOLDS, "gaussian_mixture", *DEBD} <= set(names)
 
 
@@ -36,5 +36,5 @@ def test_the_table_and_unknown_names():
     out = io.StringIO()
     Console(file=out, width=150).print(show())
     assert "291,326" in out.getvalue()
-    with pytest.raises(OptionError, match=r"name='mnist'.*two_moons.*dna"):
-        load("mnist")
+    with pytest.raises(OptionError, match=r"name='cifar'.*two_moons.*dna"):
+        load("cifar")

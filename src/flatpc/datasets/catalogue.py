@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from flatpc._options import choice, seed_number
 from flatpc.datasets.debd import DEBD, SPLITS, is_local, load_debd, registry
 from flatpc.datasets.gaussian_mixture import N_VARIABLES, gaussian_mixture_splits
 from flatpc.datasets.manifolds import MANIFOLDS, SPLIT_SIZE, manifold, manifold_splits
+from flatpc.datasets.mixed import FOLDER, load_mixed, mixed_registry
+from flatpc.datasets.mixed import is_local as mixed_is_local
+from flatpc.datasets.mnist import N_VALID, SHAPE, load_mnist
+from flatpc.datasets.mnist import is_local as mnist_is_local
+from flatpc.datasets.packaged import PACKAGED, load_packaged, sizes
 from flatpc.datasets.splits import Splits
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ class DataSet:
     name: str
     """The name that `load` takes."""
     kind: str
-    """What its columns are: `"binary"` or `"continuous"`."""
+    """What its columns are: `"binary"`, `"continuous"`, `"mixed"` for a table, or `"image"` for pixels from 0 to 255."""
     n_variables: int
     """Number of columns."""
     rows: dict[str, int]
@@ -52,6 +58,13 @@ def datasets() -> list[DataSet]:
     for name, known in registry().sets.items():
         source = "binary benchmark" if name in DEBD else "further binary benchmark"
         out.append(DataSet(name, "binary", known.n_variables, known.rows, source, is_local(known)))
+    for name, table in mixed_registry().sets.items():
+        out.append(DataSet(f"{FOLDER}/{name}", "mixed", len(table.n_values), table.rows, "mixed table", mixed_is_local(table)))
+    images = {"train": 60_000 - N_VALID, "valid": N_VALID, "test": 10_000}
+    out.append(DataSet("mnist", "image", SHAPE[0] * SHAPE[1], images, "handwritten digits", mnist_is_local()))
+    for name, package in PACKAGED.items():
+        where = f"table inside {name.partition('/')[0]}"
+        out.append(DataSet(name, "mixed", package.n_columns, sizes(name), where, find_spec(package.package) is not None))
     return out
 
 
@@ -67,7 +80,7 @@ def load(name: str, *, seed: int = 0, fraction: float = 1.0) -> Splits:
     name
         One of the names of `datasets()`.
     seed
-        Random seed of the data sets that are drawn; the others are always the same.
+        Random seed of the data sets that are drawn, and of the splits of tables inside packages; others are always the same.
     fraction
         Share of the training rows to keep, the first ones.
 
@@ -82,13 +95,22 @@ def load(name: str, *, seed: int = 0, fraction: float = 1.0) -> Splits:
         For an unknown name, or a fraction that is not between 0 and 1.
     DataError
         For a benchmark that is neither here nor can be downloaded.
+    MissingPackageError
+        For a table inside a package that is not installed.
     """
-    choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets])
+    mixed = (f"{FOLDER}/{table}" for table in mixed_registry().sets)
+    choice("name", name, [*MANIFOLDS, "gaussian_mixture", *registry().sets, *mixed, "mnist", *PACKAGED])
     seed = seed_number(seed)
     if name in MANIFOLDS:
         return manifold_splits(name, seed=seed, fraction=fraction)
     if name == "gaussian_mixture":
         return gaussian_mixture_splits(seed=seed, fraction=fraction)
+    if name in PACKAGED:
+        return load_packaged(name, seed=seed).fraction(fraction)
+    if name == "mnist":
+        return load_mnist().fraction(fraction)
+    if name.startswith(f"{FOLDER}/"):
+        return load_mixed(name.removeprefix(f"{FOLDER}/")).fraction(fraction)
     return load_debd(name).fraction(fraction)
 
 

@@ -15,15 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from flatpc._options import MOST, seed_number, whole_number
+from flatpc._typing import Array
 from flatpc.datasets.splits import Splits
 from flatpc.errors import ShapeError
 from flatpc.tables.reading import read_matrix
-
-Array = NDArray[np.float64]
 
 N_VARIABLES, N_COMPONENTS = 16, 10
 SPLIT_SIZE = 1000

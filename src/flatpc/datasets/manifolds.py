@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import MOST, choice, seed_number, whole_number
+from flatpc._typing import Array
 from flatpc.datasets.splits import Splits
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 SPLIT_SIZE = 1000

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flatpc._options import choice, number, seed_number
+from flatpc._typing import Array
 from flatpc.errors import DataError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
