@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import flatpc as fp
 from flatpc.errors import DataError, FlatpcError, OptionError
 from flatpc.paper import figures
 from flatpc.paper.collapse import ONE_GAUSSIAN
-from flatpc.paper.figures import ablation, curves, landscape, latents, store, trace
+from flatpc.paper.figures import ablation, curves, landscape, latents, mnist, pruning, store, trace
 from flatpc.paper.figures.runs import Run
 from flatpc.paper.rivals import standard_normal
 
@@ -74,7 +75,7 @@ def test_every_figure_of_the_paper_is_declared():
     twelve = 8 * len(curves.MANIFOLD_METHODS) + 4 * len(curves.BINARY_METHODS)
     assert pieces == {
         "figure-landscape": 3, "figure-curves": 5 * twelve, "figure-trace": 6, "figure-ablation": 36, "figure-latents": 63,
-        "figure-datasets": 8,
+        "figure-datasets": 8, "figure-measures": 13, "figure-pruning": 2, "mnist": len(mnist.STAGES) + 1,
     }  # fmt: skip
     for name, module in names.items():
         assert 0 < len(module.pieces(quick=True)) <= 8, name
@@ -123,7 +124,7 @@ def test_curves():
 def test_trace_is_autograds():
     depths = {f"depth {depth}": trace.compute({"kind": "depth", "depth": depth}) for depth in (1, 2)}
     assert all(row["difference"] < 1e-12 for row in depths.values())
-    spiral = trace.compute({"kind": "epochs", "fraction": 0.01, "epochs": 2, "every": 2, "trial": 0})
+    spiral = trace.compute({"kind": "epochs", **Run("spiral", 0.01, epochs=2).configuration, "every": 2})
     np.testing.assert_allclose(spiral["ours"], spiral["autograd"], rtol=1e-9)
     assert spiral["epoch"] == [1, 2]
     assert len(drawn("figure-trace", store.compact({"spiral": spiral, **depths}))) == 2
@@ -164,6 +165,29 @@ def test_latents():
     drawn("figure-latents", found)
 
 
+def test_pruning():
+    if "FLATPC_DATA" not in os.environ:
+        pytest.skip("set FLATPC_DATA to the folder with the binary data sets")
+    (piece,) = pruning.pieces(quick=True).values()
+    data = store.compact(pruning.compute({**piece, "latents": 3, "epochs": 3}))
+    for way in pruning.WAYS:
+        assert sorted(data[way]["edges"], reverse=True) == data[way]["edges"]
+        # As many edges whatever the way, and less for those who prune more.
+        assert data[way]["edges"] == data["flow"]["edges"]
+        assert data[way]["edges"][0] < data["whole"]["edges"]
+        assert len(pruning.lost(data, way)) == len(pruning.FRACTIONS)
+    assert len(drawn("figure-pruning", {"nltcs 5%": data})) == 2
+
+
+def test_committed_pruning_by_curvature_keeps_more_of_what_is_left():
+    """Of plants, with four fifths and more of the edges gone."""
+    piece = figures.load("figure-pruning", RESULTS)["plants 10%"]
+    few = [i for i, fraction in enumerate(pruning.FRACTIONS) if 0.7 <= fraction <= 0.9]
+    for which in ("test", "tuned"):
+        by_flow, by_damage = pruning.lost(piece, "flow", which), pruning.lost(piece, "damage", which)
+        assert (by_damage[few] < by_flow[few]).all()
+
+
 def test_quick_and_full_are_kept_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(trace, "pieces", lambda quick=False: {"depth 1": {"kind": "depth", "depth": 1, "quick": quick}})
     assert figures.load("figure-trace", tmp_path) == {}
@@ -181,9 +205,11 @@ def test_runs_follow_the_protocols():
     run = Run("spiral", 0.05)
     data = run.data()
     assert len(data.train) == 50
-    circuit = run.start(data.train)
+    short = {"epochs": 1, "fraction": 0.05, "dataset": "spiral"}
+    circuit = Run(**short).learn(data).circuit
     assert circuit.n_parameters == 1410  # ten repetitions of ten sums and ten inputs
-    assert Run("spiral", 0.05, protocol="code").start(data.train).n_parameters == 705
+    assert {node.family for node in circuit.nodes if isinstance(node, fp.Input)} == {fp.Gaussian(1e-4, 10.0)}
+    assert Run(**short, protocol="code").learn(data).circuit.n_parameters == 705
     # The text draws its rows, the code takes the first ones.
     whole = Run("spiral", 1.0, protocol="code").data().train
     assert np.array_equal(Run("spiral", 0.05, protocol="code").data().train, whole[:50])
@@ -192,6 +218,13 @@ def test_runs_follow_the_protocols():
 
 @pytest.mark.skipif(not (RESULTS / "figures").is_dir(), reason="no committed results here")
 class TestCommitted:
+    @pytest.mark.parametrize("name", figures.FIGURES)
+    def test_every_piece_is_of_the_present_configuration(self, name):
+        missing = figures.missing(name, RESULTS)
+        if name == "mnist":  # larger ones take hours, and are committed as they come
+            missing = [piece for piece in missing if piece in figures.load(name, RESULTS)]
+        assert missing == []
+
     def test_the_formula_is_autograd(self):
         found = figures.load("figure-trace", RESULTS)
         assert found["spiral"]["largest_difference"] < 1e-9

@@ -176,7 +176,13 @@ class TestTables:
         quick = declared.cells(**declared.quick)
         assert set(quick) < set(declared.cells())
         methods = {cell.method for cell in quick}
-        assert methods >= {"full-data": {"default"}, "without-validation": {"default", "chow_liu"}}.get(name, {"plain"})
+        least = {
+            "full-data": {"default"},
+            "without-validation": {"default", "chow_liu"},
+            "tables": {"default", "mixture", "kde"},
+            "judges": {"cv", "valid"},
+        }
+        assert methods >= least.get(name, {"plain"})
 
     @pytest.mark.parametrize(
         "wrong", [{"datasets": ["nope"]}, {"fractions": [0.2]}, {"trials": [7]}, {"methods": ["mu=3"]}, {"protocol": "mine"}]

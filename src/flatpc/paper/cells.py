@@ -9,10 +9,11 @@ from functools import cache
 from typing import Any
 
 from flatpc.datasets.debd import registry
+from flatpc.datasets.mixed import mixed_registry
 
 Metrics = dict[str, float]
 
-REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2}
+REVISIONS: dict[tuple[str, str], int] = {("table1", ""): 2, ("tables", "default"): 2}
 """By experiment and method; no method stands for all others of an experiment.
 
 Raise one where a change of the code changes its numbers beyond what `flatpc reproduce NAME --verify` allows; its runs are then
@@ -57,9 +58,10 @@ class Cell:
 
 @cache
 def _digests(dataset: str) -> dict[str, str]:
-    """Of the splits of a benchmark; none of what is drawn by seed."""
-    sets = registry().sets
-    return dict(sets[dataset].sha256) if dataset in sets else {}
+    """Of the splits of a benchmark or mixed table; none of what is drawn by seed or comes inside a package."""
+    sets, tables = registry().sets, mixed_registry().sets
+    known = sets.get(dataset) or tables.get(dataset.removeprefix("mixed/") if dataset.startswith("mixed/") else "")
+    return {} if known is None else dict(known.sha256)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from flatpc.paper.cells import Cell, Metrics
 from flatpc.search.choosing import choose
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
+from flatpc.search.samples import Sample
 from flatpc.search.training import INPUT_PSEUDOCOUNT, STEP_SIZES, Candidate, Task, batch_size
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ def compare(data: Splits, seed: int, options: Options, contenders: Sequence[str]
     if unknown:
         raise OptionError(f"Unknown contender {unknown[0]!r}; choose from {', '.join(CONTENDERS)}.")
     n_variables = data.train.shape[1]
-    task = Task([Split(data.train, data.valid)], [Bernoulli()] * n_variables, seed, "raise", 1, [True] * n_variables)
+    task = Task(
+        [Split(Sample(data.train), Sample(data.valid))], [Bernoulli()] * n_variables, seed, "raise", 1, [True] * n_variables
+    )
     out = {"rows": float(len(data.train))}
     start: Candidate | None = None
     for name in contenders:
@@ -167,14 +170,14 @@ def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> F
     steps = -(-len(task.splits[0].train) // size)
     epochs = max(1, min(options.rounds * options.epochs, options.most_steps // steps))
     return fit(
-        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, method=Adam(0.05), epochs=epochs,
+        start.parts[0].make(), task.splits[0].train.X, valid=task.splits[0].valid.X, method=Adam(0.05), epochs=epochs,
         batch_size=size, regularizer=regularizer, seed=task.seed, n_threads=1, dtype="float64", progress=False,
     )  # fmt: skip
 
 
 def _pruned(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
     return fit(
-        start.parts[0].make(), task.splits[0].train, valid=task.splits[0].valid, epochs=options.rounds * options.epochs,
+        start.parts[0].make(), task.splits[0].train.X, valid=task.splits[0].valid.X, epochs=options.rounds * options.epochs,
         batch_size=batch_size(len(task.splits[0].train), 0), method=EM(linear(*STEP_SIZES[0])),
         regularizer=[regularizer, Laplace(INPUT_PSEUDOCOUNT, on="inputs")], seed=task.seed, n_threads=1, dtype="float64",
         progress=False,

@@ -213,8 +213,7 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
         columns.append(Column("ours", form, group=group))
         if sheet.has_paper:
             columns.append(Column("difference", f"+{form}", group=group, hint="ours less the paper's"))
-    partial: set[int] = set()
-    gaussians = False
+    notes: dict[str, str] = {}
 
     def cells(entry: Entry, note: str = "", command: str = "") -> list[Any]:
         ours = _ours(entry.ours, sheet.digits, gain=sheet.is_gain, note=note, command=command)
@@ -227,10 +226,12 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
         out: list[Any] = [dataset]
         for fraction, entry in row.items():
             n = 0 if entry.ours is None else entry.ours.n
-            note = _mark(n) if 0 < n < len(TRIALS) else ""
-            partial |= {n} - {0, len(TRIALS)}
+            said = {_mark(n): f"{n} of {len(TRIALS)} trials"} if 0 < n < len(TRIALS) else {}
             if sheet.name == "nll-regularised" and collapsed(comparison, dataset, fraction)[0]:
-                note, gaussians = f"{note}{_GAUSSIAN}", True
+                said[_GAUSSIAN] = "one Gaussian in some of the trials or all of them"
+            note = "".join(said)
+            if said:
+                notes[note] = "; ".join(said.values())
             out += cells(entry, note, comparison.command([dataset]))
         rows.append(out)
     if sheet.means:
@@ -245,8 +246,7 @@ def _side_by_side(sheet: Sheet) -> tuple[list[Any], list[list[Any]], dict[str, s
                 else [None, Cell(math.nan, "not run"), None]
             )
         rows.append(out)
-    notes = {_mark(n): f"{n} of {len(TRIALS)} trials" for n in sorted(partial)}
-    return columns, rows, notes | ({_GAUSSIAN: "one Gaussian in some of the trials or all of them"} if gaussians else {})
+    return columns, rows, dict(sorted(notes.items()))
 
 
 def _missing(comparison: Comparison) -> str:

@@ -43,6 +43,11 @@ def reproduce(
     if declared.n_threads > 1:
         n_jobs = max(1, (n_jobs or os.cpu_count() or 1) // declared.n_threads)
     console = Console(stderr=True)
+    if declared.missing is not None:
+        reasons = {cell: declared.missing(cell) for cell in cells}
+        for reason in dict.fromkeys(filter(None, reasons.values())):
+            console.print(f"[yellow]Skipped: {reason}")
+        cells = [cell for cell in cells if not reasons[cell]]
     compile_kernels(single=True)  # or every process would do it for itself
     done = len(cells) - _left(name, folder, cells, declared.settings)
     columns = (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import flatpc
-from flatpc._processes import end_with_parent
+from flatpc._processes import end_with_parent, returned_as
 from flatpc.paper.cells import Cell, Metrics, Result
 from flatpc.paper.results import Results
 
@@ -81,7 +81,7 @@ def sweep(
             yield joblib.delayed(run_cell)(cell, run, settings[cell.protocol], keys[cell], os.getpid())
 
     # One task at a time to each process: a batch of several would be lost as a whole.
-    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as=returned_as("generator_unordered"), batch_size=1, pre_dispatch="n_jobs")
     ran, failed, compacted = 0, 0, time.monotonic()
     left = dict.fromkeys(pending)
     for result in workers(tasks()):

@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.datasets.splits import Splits
 from flatpc.paper.cells import Metrics
-
-Array = NDArray[np.float64]
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Added to the diagonal of covariances."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from flatpc.datasets import DEBD, MANIFOLDS
 from flatpc.errors import OptionError
-from flatpc.paper import protocols, simple_densities, without_validation
+from flatpc.paper import judges, people, protocols, simple_densities, without_validation
 from flatpc.paper.cells import Cell, Metrics
 from flatpc.paper.never_lose import CONTENDERS, Options, never_lose_cell
 from flatpc.paper.training import einsum_cell, hclt_cell
@@ -63,6 +63,8 @@ class Table:
     """The pairs of data set and fraction that are run; None is for all of them."""
     timed: tuple[str, ...] = ()
     """Methods that do as much as they can within a time, so that other machines get other numbers."""
+    missing: Callable[[Cell], str] | None = None
+    """Which package a cell needs that is not installed, and how to get it, or nothing; such cells are skipped."""
 
     def cells(
         self,
@@ -150,6 +152,19 @@ TABLES = {
          "methods": without_validation.CONTENDERS},
         fractions=without_validation.FRACTIONS, trials=(without_validation.TRIAL,),
         places=frozenset(without_validation.PLACES),
+    ),
+    "tables": Table(
+        "tables", "Our default on mixed and continuous tables, against mixtures, kernel densities, LearnSPN and a flow",
+        people.run_cell, {"text": people.Settings()}, people.TABLES, {"text": people.CONTENDERS}, {"text": ()},
+        {"datasets": ("sklearn/iris", "sklearn/wine", "spiral"), "fractions": (1.0,), "trials": (0,),
+         "methods": ("independent", "mixture", "kde", "default")},
+        fractions=(1.0,), trials=people.TRIALS, timed=("flow",), missing=people.missing,
+    ),
+    "judges": Table(
+        "judges", "Judges of models without validation rows", judges.run_cell, {"text": judges.Settings()}, tuple(sorted(DEBD)),
+        {"text": judges.JUDGES}, {"text": ()},
+        {"datasets": ("nltcs",), "fractions": judges.FRACTIONS, "trials": (judges.TRIAL,), "methods": judges.JUDGES},
+        fractions=judges.FRACTIONS, trials=(judges.TRIAL,),
     ),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Of the factorised model and the Chow-Liu tree, chosen by validation NLL."""
+Callback = Callable[[Any, Callable[[], "Circuit"]], Any]
+"""Called after every epoch with its row of the history and a function that returns the circuit."""
 RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
 
 
@@ -56,14 +59,21 @@ def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
             progress=False,
         )
         return _nlls(chosen.circuit, data)
-    result = learning.fit(
-        einsum_start(data.train.shape[1], settings, cell.trial), data.train, valid=data.valid,
-        method=learning.Adam(settings.step_size, settings.clip),
-        epochs=settings.epochs, batch_size=settings.batch_size,
-        sharpness=_sharpness(cell.method, space=settings.space, rule=settings.rule), stopping=settings.patience,
-        seed=cell.trial, progress=False, n_threads=1, dtype="float64",
-    )  # fmt: skip
+    result = learn_einsum(data, cell.method, settings, cell.trial)
     return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
+
+
+def learn_einsum(
+    data: Splits, method: str, settings: Einsum, trial: int, *, epochs: int | None = None, callbacks: Sequence[Callback] = ()
+) -> Fit:
+    """An Einsum Network by Adam, `method` being `plain`, `mu=0.1` (or another number) or `adaptive`."""
+    return learning.fit(
+        einsum_start(data.train.shape[1], settings, trial), data.train, valid=data.valid,
+        method=learning.Adam(settings.step_size, settings.clip), epochs=epochs or settings.epochs,
+        batch_size=settings.batch_size, sharpness=_sharpness(method, space=settings.space, rule=settings.rule),
+        stopping=settings.patience, run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1,
+        dtype="float64",
+    )  # fmt: skip
 
 
 def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
@@ -71,20 +81,38 @@ def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
     data = _binary(cell.dataset).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
     if cell.method in RIVALS:
         return _simple(RIVALS[cell.method], data)
+    stopped_early = cell.method == "plain" or _number(cell.method, "laplace=") is not None
+    result = learn_hclt(data, cell.method, settings, cell.trial, judged=stopped_early)
+    return _measure(result, data, ("weights",), settings.sharpness_rows, best=stopped_early)
+
+
+def learn_hclt(
+    data: Splits,
+    method: str,
+    settings: Hclt,
+    trial: int,
+    *,
+    judged: bool = True,
+    epochs: int | None = None,
+    n_latents: int | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Fit:
+    """A hidden Chow-Liu tree by EM, `method` being `plain`, `mu=0.1`, `mean-flow` or `laplace=0.1`.
+
+    `judged` says whether validation rows are looked at after every epoch, which what is to be stopped early needs.
+    """
     rows = data.train
     if settings.tree_rows is not None:
-        rows = rows[np.random.default_rng(cell.trial).permutation(len(rows))[: settings.tree_rows]]
-    plain, laplace = cell.method == "plain", _number(cell.method, "laplace=")
-    result = learning.fit(
-        structures.hclt(rows, n_latents=settings.n_latents, seed=cell.trial), data.train,
-        valid=data.valid if plain or laplace is not None else None,  # what is stopped early is judged after every epoch
-        method=learning.EM(settings.step_size), epochs=settings.epochs, batch_size=settings.batch_size,
+        rows = rows[np.random.default_rng(trial).permutation(len(rows))[: settings.tree_rows]]
+    laplace = _number(method, "laplace=")
+    return learning.fit(
+        structures.hclt(rows, n_latents=n_latents or settings.n_latents, seed=trial), data.train,
+        valid=data.valid if judged else None,
+        method=learning.EM(settings.step_size), epochs=epochs or settings.epochs, batch_size=settings.batch_size,
         regularizer=learning.Laplace(settings.input_pseudocount, "inputs") if laplace is None else learning.Laplace(laplace),
-        sharpness=None if laplace is not None else _sharpness(cell.method, _share(len(data.train), settings), unit=settings.unit),
-        seed=cell.trial,
-        progress=False, n_threads=1, dtype="float32",
+        sharpness=None if laplace is not None else _sharpness(method, _share(len(data.train), settings), unit=settings.unit),
+        run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1, dtype="float32",
     )  # fmt: skip
-    return _measure(result, data, ("weights",), settings.sharpness_rows, best=plain or laplace is not None)
 
 
 def _share(n_rows: int, settings: Hclt) -> float:

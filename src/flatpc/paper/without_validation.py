@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flatpc._typing import Array
 from flatpc.datasets import DEBD, load_debd
 from flatpc.families.bernoulli import Bernoulli
 from flatpc.paper.cells import Cell, Metrics, Result
@@ -25,8 +25,7 @@ from flatpc.paper.text_tables import markdown
 from flatpc.search.choosing import choose
 from flatpc.search.counted import Counted, fitted
 from flatpc.search.plans import Plan
-
-Array = NDArray[np.float64]
+from flatpc.search.samples import Sample
 
 FRACTIONS = (0.01, 0.05, 0.1)
 PLACES = tuple((name, FRACTIONS[i % len(FRACTIONS)]) for i, name in enumerate(sorted(DEBD)))
@@ -68,7 +67,7 @@ def run_cell(cell: Cell, settings: Settings) -> Metrics:
         circuit, judged = choice.circuit, choice.valid_nll
     else:
         plan, judged = cross_validated(data.train, settings.plans(cell.method), settings.folds, cell.trial)
-        circuit = fitted(plan, data.train, [Bernoulli()] * data.train.shape[1], cell.trial)
+        circuit = fitted(plan, Sample(data.train), [Bernoulli()] * data.train.shape[1], cell.trial)
     return {"rows": float(len(data.train)), "cv_nll": judged, "test_nll": -float(np.mean(circuit.log_prob(data.test)))}
 
 
@@ -78,7 +77,7 @@ def cross_validated(rows: Array, plans: list[Plan], n_folds: int, seed: int) -> 
     folds = [np.isin(np.arange(len(rows)), order[fold::n_folds]) for fold in range(min(n_folds, len(rows)))]
     total = np.zeros(len(plans))
     for judges in folds:
-        counted = Counted(rows[~judges], rows[judges], [Bernoulli()] * rows.shape[1], seed)
+        counted = Counted(Sample(rows[~judges]), rows[judges], [Bernoulli()] * rows.shape[1], seed)
         total += [-counted.fit(plan)[0].sum() for plan in plans]
     best = int(np.argmin(total))
     return plans[best], float(total[best] / len(rows))

@@ -8,24 +8,40 @@
 | `figure-ablation` | the ablation over μ on dna | `ablation` |
 | `figure-latents` | the appendix's motivation: overfitting and sharpness by latent size | `latents` |
 | `figure-datasets` | the appendix's picture of the eight manifolds | `datasets` |
+| `figure-measures` | none: which measure of sharpness goes with overfitting | `measures` |
+| `figure-pruning` | none: edges pruned by flow and by curvature | `pruning` |
+| `mnist` | none: bits per dimension of images, samples, completed halves, digits told apart | `mnist` |
 
 A module has `TITLE`, the shorter `TAB`, `CAPTION`, `pieces(quick)` (what to compute, by name), `compute(piece)` (plain data),
-`draw(found)` (plotly) and `plot(found)` (matplotlib pictures by name).
+`draw(found)` (plotly) and `plot(found)` (matplotlib pictures by name). One whose pieces take long has `compute(piece, work)`: a
+folder in which it keeps what a run that was killed goes on from.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from flatpc.errors import OptionError
 from flatpc.paper.figures.panels import Panel
-from flatpc.paper.figures.store import Found, complete, read
+from flatpc.paper.figures.store import Found, complete, read, stale
 
-FIGURES = ("figure-landscape", "figure-curves", "figure-trace", "figure-ablation", "figure-latents", "figure-datasets")
+FIGURES = (
+    "figure-landscape",
+    "figure-curves",
+    "figure-trace",
+    "figure-ablation",
+    "figure-latents",
+    "figure-datasets",
+    "figure-measures",
+    "figure-pruning",
+    "mnist",
+)
 
 __all__ = ["FIGURES", "Panel", "compute", "draw", "figure", "is_quick", "load", "missing", "plot"]
 
@@ -47,10 +63,11 @@ def compute(name: str, folder: str | Path, *, quick: bool = False, budget: float
     from rich.progress import track
 
     module = figure(name)
+    takes_a_folder = len(signature(module.compute).parameters) > 1
     return complete(
         _path(name, folder, quick),
         module.pieces(quick),
-        module.compute,
+        partial(module.compute, work=Path(folder) / "work") if takes_a_folder else module.compute,
         deadline=time.monotonic() + budget,
         track=lambda names: track(names, name, disable=not progress, console=Console(stderr=True)),
     )
@@ -68,9 +85,8 @@ def is_quick(name: str, folder: str | Path) -> bool:
 
 
 def missing(name: str, folder: str | Path) -> list[str]:
-    """The pieces of the full figure that are not there yet."""
-    found = read(_path(name, folder, False))
-    return [piece for piece in figure(name).pieces() if piece not in found]
+    """The pieces of the full figure that are not there yet, or only as an earlier configuration had them."""
+    return stale(_path(name, folder, False), figure(name).pieces())
 
 
 def draw(name: str, found: Found) -> list[Panel]:

@@ -26,18 +26,19 @@ def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
     """One for each μ and trial."""
     mus, trials, size = ((0.0, 0.1, 1.0), 1, (10, 15)) if quick else (MUS, 3, (100, 100))
     latents, epochs = size
-    run = {"dataset": "dna", "fraction": 0.05, "latents": latents, "epochs": epochs}
-    return {f"mu {mu:g} trial {trial}": {**run, "mu": mu, "trial": trial} for trial in range(trials) for mu in mus}
+    return {
+        f"mu {mu:g} trial {trial}": {
+            **Run("dna", 0.05, f"mu={mu}" if mu else "plain", trial, epochs, latents).configuration,
+            "mu": mu,
+        }
+        for trial in range(trials)
+        for mu in mus
+    }
 
 
 def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers after the last epoch."""
-    mu = piece["mu"]
-    method = f"mu={mu}" if mu else "plain"
-    return {
-        "mu": mu,
-        **final(Run(piece["dataset"], piece["fraction"], method, piece["trial"], piece["epochs"], piece["latents"])),
-    }
+    return {"mu": piece["mu"], **final(Run.read(piece))}
 
 
 def summary(found: Found) -> dict[str, list[float]]:

@@ -35,14 +35,14 @@ def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
     for fraction in (0.05,) if quick else FRACTIONS:
         for dataset in ("spiral",) if quick else (*MANIFOLDS, *BINARY):
             for method in BINARY_METHODS if dataset in BINARY else MANIFOLD_METHODS:
-                run = {"dataset": dataset, "fraction": fraction, "method": method, "trial": 0, "epochs": 40 if quick else None}
-                out[f"{dataset} {percent(fraction)} {method}"] = {**run, "every": 10}
+                run = Run(dataset, fraction, method, epochs=40 if quick else None)
+                out[f"{dataset} {percent(fraction)} {method}"] = {**run.configuration, "every": 10}
     return out
 
 
 def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     """`{"train", "valid", "sharpness": {"epoch", "weights", "logits"}, "test", "stopped"}`, and what it is of."""
-    run = Run(piece["dataset"], piece["fraction"], piece["method"], piece["trial"], piece["epochs"])
+    run = Run.read(piece)
     return {"dataset": run.dataset, "fraction": run.fraction, "method": run.method, **learn(run, piece["every"])}
 
 

@@ -8,6 +8,7 @@ the one that validation likes best: a flat landscape alone may be that of a sing
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ COLOURS = {"plain": PLAIN, "regularised": REGULARISED}
 def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
     """One for each data set."""
     size = {"steps": 11, "line": 21, "eigenvalues": 5} if quick else {"steps": 31, "line": 61, "eigenvalues": 15}
-    run = {"fraction": 0.05, "methods": list(STRENGTHS[-1:] if quick else STRENGTHS), "epochs": 30 if quick else 200, "trial": 0}
-    return {name: {"dataset": name, **run, **size} for name in (("two_moons",) if quick else DATASETS)}
+    methods = {"methods": list(STRENGTHS[-1:] if quick else STRENGTHS)}
+    runs = [Run(name, 0.05, epochs=30 if quick else 200) for name in (("two_moons",) if quick else DATASETS)]
+    return {run.dataset: {**run.configuration, **methods, **size} for run in runs}
 
 
 def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def compute(piece: Mapping[str, Any]) -> dict[str, Any]:
     directions: Any = "random"
     along: Any = "random"
     for model, methods in (("plain", ["plain"]), ("regularised", piece["methods"])):
-        runs = [Run(piece["dataset"], piece["fraction"], method, piece["trial"], piece["epochs"]) for method in methods]
+        runs = [replace(Run.read(piece), method=method) for method in methods]
         data = runs[0].data()
         learnt = {run.method: run.learn(data).circuit for run in runs}
         method = min(learnt, key=lambda name: -learnt[name].log_prob(data.valid).mean())

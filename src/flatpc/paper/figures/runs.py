@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc import learning
 from flatpc.datasets import DEBD, load_debd, manifold_splits
 from flatpc.datasets.splits import Splits
-from flatpc.learning import Sharpness
 from flatpc.paper.protocols import EINSUM, HCLT
+from flatpc.paper.training import learn_einsum, learn_hclt
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -36,6 +35,11 @@ class Run:
     latents: int | None = None
     protocol: str = "text"
 
+    @classmethod
+    def read(cls, configuration: Mapping[str, Any]) -> Run:
+        """The run of a configuration."""
+        return cls(**{field.name: configuration[field.name] for field in fields(cls)})
+
     @property
     def is_binary(self) -> bool:
         """Whether the data set is one of the binary benchmarks."""
@@ -51,42 +55,18 @@ class Run:
         whole = load_debd(self.dataset) if self.is_binary else manifold_splits(self.dataset, seed=self.trial)
         return whole.fraction(self.fraction, how=self.settings.subset, seed=self.trial)
 
-    def start(self, train: Any) -> Circuit:
-        """The model before learning."""
-        from flatpc import structures
-
-        settings = self.settings
-        if self.is_binary:
-            return structures.hclt(train, n_latents=self.latents or settings.n_latents, seed=self.trial)
-        return structures.rat_spn(
-            train.shape[1], settings.depth, n_repetitions=settings.n_repetitions, n_sums=settings.n_sums,
-            n_inputs=settings.n_inputs, family="gaussian", seed=self.trial,
-        )  # fmt: skip
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """All that its numbers depend on."""
+        return {**asdict(self), "settings": asdict(self.settings)}
 
     def learn(self, data: Splits, watch: Callable[[int, Callable[[], Circuit]], None] | None = None) -> Fit:
         """Learn it; `watch` is called after every epoch, with a function that returns the circuit."""
-        settings = self.settings
-        kind: dict[str, Any] = (
-            {
-                "method": learning.EM(settings.step_size),
-                "regularizer": learning.Laplace(settings.input_pseudocount, on="inputs"),
-                "dtype": "float32",
-            }
-            if self.is_binary
-            else {"method": learning.Adam(settings.step_size), "dtype": "float64"}
-        )
         callbacks = [] if watch is None else [lambda row, circuit: watch(row["epoch"], circuit)]
-        return learning.fit(
-            self.start(data.train), data.train, valid=data.valid, epochs=self.epochs or settings.epochs,
-            batch_size=settings.batch_size, sharpness=self._sharpness(), seed=self.trial,
-            run=learning.Run(callbacks=callbacks), progress=False, n_threads=1, **kind,
-        )  # fmt: skip
-
-    def _sharpness(self) -> Sharpness | None:
-        if self.method == "plain":
-            return None
-        options = {} if self.is_binary else {"space": self.settings.space}
-        return Sharpness(mu=float(self.method[3:]) if self.method.startswith("mu=") else self.method, **options)
+        chosen: dict[str, Any] = {"epochs": self.epochs, "callbacks": callbacks}
+        if self.is_binary:
+            return learn_hclt(data, self.method, self.settings, self.trial, n_latents=self.latents, **chosen)
+        return learn_einsum(data, self.method, self.settings, self.trial, **chosen)
 
 
 def sharpness(circuit: Circuit, train: Any, space: str = "weights") -> float:

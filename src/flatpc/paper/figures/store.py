@@ -48,6 +48,12 @@ def read(path: Path) -> Found:
     return {name: piece["data"] for name, piece in _read(path).items()}
 
 
+def stale(path: Path, pieces: Pieces) -> list[str]:
+    """The pieces that the file lacks, or that it has of another configuration."""
+    stored = _read(path)
+    return [name for name, wanted in pieces.items() if name not in stored or stored[name]["configuration"] != compact(wanted, 17)]
+
+
 def complete(
     path: Path,
     pieces: Pieces,

@@ -28,9 +28,8 @@ CAPTION = (
 
 def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
     """The curve, and one for each depth."""
-    out: dict[str, dict[str, Any]] = {
-        "spiral": {"kind": "epochs", "fraction": 0.05, "epochs": 20 if quick else 200, "every": 20 if quick else 5, "trial": 0}
-    }
+    run = Run("spiral", 0.05, epochs=20 if quick else 200)
+    out: dict[str, dict[str, Any]] = {"spiral": {"kind": "epochs", **run.configuration, "every": 20 if quick else 5}}
     return out | {f"depth {depth}": {"kind": "depth", "depth": depth} for depth in ((1, 2) if quick else (1, 2, 3, 4, 5))}
 
 
@@ -62,7 +61,7 @@ def autograd_trace(circuit: Circuit, X: Any) -> float:
 def _epochs(piece: Mapping[str, Any]) -> dict[str, Any]:
     from flatpc import curvature
 
-    run = Run("spiral", piece["fraction"], trial=piece["trial"], epochs=piece["epochs"])
+    run = Run.read(piece)
     data = run.data()
     out: dict[str, Any] = {"epoch": [], "ours": [], "autograd": []}
     apart = [0.0]

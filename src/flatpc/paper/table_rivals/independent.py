@@ -1,0 +1,77 @@
+"""Each column by itself: a kernel density whose bandwidth validation chooses, or shares of values with Laplace's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from flatpc._typing import Array
+from flatpc.paper.table_rivals.kernels import BANDWIDTHS, Kernels, fit_kernels
+from flatpc.paper.table_rivals.rows import Rows
+
+SMOOTHINGS = (0.1, 1.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Independent:
+    """A product of columns."""
+
+    kernels: tuple[Kernels, ...]
+    """Of the continuous columns."""
+    log_shares: tuple[Array, ...]
+    """`[n]` for each discrete column."""
+
+    def log_density(self, rows: Rows) -> Array:
+        """`[N]`."""
+        parts = [column.log_density(_column(rows, j)) for j, column in enumerate(self.kernels)]
+        return np.asarray(np.sum([self._discrete(rows), *parts], axis=0))
+
+    def log_cells(self, rows: Rows, r: Array) -> Array:
+        """`[N]`."""
+        parts = [column.log_cells(_column(rows, j), r[j : j + 1]) for j, column in enumerate(self.kernels)]
+        return np.asarray(np.sum([self._discrete(rows), *parts], axis=0))
+
+    def _discrete(self, rows: Rows) -> Array:
+        out = np.zeros(len(rows))
+        for d, logs in enumerate(self.log_shares):
+            known = rows.codes[:, d] >= 0
+            out[known] += logs[rows.codes[known, d]]
+        return out
+
+
+def fit_independent(
+    rows: Rows, n_values: tuple[int, ...], *, bandwidths: tuple[float, ...], smoothing: float, seed: int
+) -> Independent:
+    """With a bandwidth for each continuous column."""
+    kernels = [fit_kernels(_column(rows, j), (), bandwidth=width, flatness=0.0, seed=seed) for j, width in enumerate(bandwidths)]
+    shares = []
+    for d, n in enumerate(n_values):
+        codes = rows.codes[:, d]
+        counts = np.bincount(codes[codes >= 0], minlength=n) + smoothing
+        shares.append(np.log(counts / counts.sum()))
+    return Independent(tuple(kernels), tuple(shares))
+
+
+def search_independent(judge: Callable[..., tuple[float, float]], train: Rows, valid: Rows, r: Array, seed: int) -> None:
+    """The best bandwidth of each column in either score, and smoothings of shares."""
+    chosen: list[tuple[float, ...]] = []
+    for score in ("plain", "bounded"):
+        widths = []
+        for j in range(train.y.shape[1]):
+            ours, theirs = _column(train, j), _column(valid, j)
+            tried = [fit_kernels(ours, (), bandwidth=width, flatness=0.0, seed=seed) for width in BANDWIDTHS]
+            found = [
+                (model.log_density(theirs) if score == "plain" else model.log_cells(theirs, r[j : j + 1])).mean()
+                for model in tried
+            ]
+            widths.append(BANDWIDTHS[int(np.argmax(found))])
+        chosen.append(tuple(widths))
+    for bandwidths in dict.fromkeys(chosen):
+        for smoothing in SMOOTHINGS:
+            judge(bandwidths=bandwidths, smoothing=smoothing)
+
+
+def _column(rows: Rows, j: int) -> Rows:
+    return Rows(rows.y[:, j : j + 1], np.zeros((len(rows), 0), np.int64))
