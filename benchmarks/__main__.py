@@ -1,4 +1,4 @@
-"""Print every measured ratio: `python -m benchmarks [engine|profile|curvature|learning|rivals|peers ...] [--data nltcs,plants]`.
+"""Print every measured ratio: `python -m benchmarks [engine|profile|curvature|... ...] [--data nltcs,plants]`.
 
 Ratios have both sides in one run and take the minimum of several; absolute times mean little. BLAS has one thread. With
 `--record` numbers go to `benchmarks/results.json`, and what is there for the code as it is is not measured again.
@@ -16,7 +16,7 @@ import importlib  # noqa: E402
 
 from benchmarks import record  # noqa: E402
 
-SECTIONS = ("engine", "profile", "peers", "curvature", "learning", "rivals")
+SECTIONS = ("engine", "profile", "peers", "curvature", "posterior", "learning", "rivals", "compiling", "scaling")
 
 
 def main() -> None:

@@ -26,9 +26,11 @@ import flatpc as fp
 from benchmarks.binary_data import NAMES, folder, train_rows
 from benchmarks.clock import best, geometric_mean, sgemm_rate, two_copies, two_sgemms
 from benchmarks.dense_step import DenseTree
+from benchmarks.random_circuits import random_dag, sharpened
 from flatpc.circuit.circuit import Circuit
 from flatpc.engine.numba._kernels import columns
-from flatpc.engine.numba._kernels.update import QUADRATIC, Rule
+from flatpc.engine.numba._kernels.columns import Rule
+from flatpc.engine.numba._kernels.update import QUADRATIC
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.torch.engine import TorchEngine
@@ -215,38 +217,6 @@ def dense_work() -> Numbers:
     return {"of sgemm": found, "gigaflops": rate / 1e9}
 
 
-def random_dag(n_nodes: int, n_variables: int, seed: int = 0) -> Circuit:
-    """An irregular scalar circuit: sums of two to five products of random parts, shared at random; the root uses all there is."""
-    rng = np.random.default_rng(seed)
-    nodes: list[fp.Node] = []
-    parameters: dict[int, Any] = {}
-
-    def add(node: fp.Node, value: Any = None) -> int:
-        nodes.append(node)
-        if value is not None:
-            parameters[len(nodes) - 1] = value
-        return len(nodes) - 1
-
-    per_region = max(2, n_nodes // (6 * n_variables))
-    regions = [
-        [add(fp.Input(v, fp.Bernoulli()), {"p": rng.uniform(0.1, 0.9, 1)}) for _ in range(per_region)] for v in range(n_variables)
-    ]
-    while len(regions) > 1:
-        merged = []
-        for left, right in zip(regions[::2], regions[1::2], strict=False):
-            sizes = rng.integers(2, 6, per_region) if len(regions) > 2 else [per_region]
-            # Every part once, and then some again.
-            chosen = [np.append(rng.permutation(part), rng.choice(part, sum(sizes) - len(part))) for part in (left, right)]
-            products = [add(fp.Product((int(a), int(b)))) for a, b in zip(*chosen, strict=True)]
-            sums = []
-            for below in np.split(np.array(products), np.cumsum(sizes)[:-1]):
-                weights = rng.random((1, len(below)))
-                sums.append(add(fp.Sum(tuple(below)), weights / weights.sum()))
-            merged.append(sums)
-        regions = merged + ([regions[-1]] if len(regions) % 2 else [])
-    return fp.Circuit(nodes, parameters)
-
-
 def numpy_interpreter(circuit: Circuit, X: Rows) -> Rows:
     """The obvious way: node by node, one NumPy operation per edge over all rows."""
     values: list[Any] = []
@@ -298,7 +268,7 @@ def unsettled() -> Numbers:
     """Rows whose evidence contradicts itself, which plain EM makes with its sharp weights."""
     X = np.random.default_rng(0).integers(0, 2, (BATCH, 100)).astype(np.float64)
     start = fp.structures.hclt(X, LATENTS)
-    circuit = start.with_parameters({i: _sharpened(value) for i, value in start.parameters.items()})
+    circuit = start.with_parameters({i: sharpened(value) for i, value in start.parameters.items()})
     (single, evidence), double = prepare(circuit, X), Evaluator(circuit, "float64", 1)
     rows, weights = np.arange(BATCH), np.ones(BATCH)
     counts = {}
@@ -318,14 +288,6 @@ def unsettled() -> Numbers:
         f"again in float64 {by_row / again:.0f} times as fast as row by row in the log domain\n"
     )
     return {"times as fast": by_row / again}
-
-
-def _sharpened(value: Any) -> Any:
-    """Probabilities that all but exclude each other."""
-    if isinstance(value, dict):
-        return {name: np.where(p > 0.5, 1 - 1e-9, 1e-9) for name, p in value.items()}
-    sharp = np.maximum((value / value.max(axis=1, keepdims=True)) ** 200, 1e-30)
-    return sharp / sharp.sum(axis=1, keepdims=True)
 
 
 def start_up() -> Numbers:

@@ -1,4 +1,4 @@
-"""What regularisation costs: time of a regularised Adam step over that of a plain one, one thread, batches of 200 rows.
+"""What regularisation costs, and what EM, Adam, Newton and natural gradients give in the same time.
 
 python -m benchmarks.learning
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import flatpc as fp
+from benchmarks import binary_data
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.learning.regularizers.together import Regularizers
@@ -59,4 +60,57 @@ def regularised_steps() -> dict[str, dict[str, float]]:
     return {"times a plain step": found}
 
 
-PIECES = {"regularised_steps": regularised_steps}
+SECONDS = (2.0, 5.0, 10.0)
+METHODS: dict[str, tuple[tuple[object, int | None], ...]] = {
+    "EM": ((fp.EM(1.0), None),),
+    "EM, batches": ((fp.EM(0.3), 200),),
+    "Adam": ((fp.Adam(0.1), 200),),
+    "Newton": ((fp.Newton(), None),),
+    "natural gradient": ((fp.NaturalGradient(), None),),
+    "EM, then Newton": ((fp.EM(1.0), None), (fp.Newton(), None)),
+}
+"""One stage after the other, with its batch size; the first of two has a quarter of the time."""
+
+
+def per_second(names: tuple[str, ...] = ("ad",)) -> dict[str, dict[str, dict[str, float]]] | None:
+    """Train NLL of a hidden Chow-Liu tree after so many seconds of the processor, by each method, from one start."""
+    print("Train NLL of a hidden Chow-Liu tree of 8 latents, all rows, after seconds of the processor (one thread)")
+    if binary_data.folder() is None:
+        print("(left out: FLATPC_DATA names no folder with the binary data sets)\n")
+        return None
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in names:
+        X = binary_data.train_rows(name).astype(np.float64)
+        start = fp.structures.hclt(X, 8, seed=0)
+        print(f"{name:<20}" + "".join(f"{seconds:>10g}" for seconds in SECONDS))
+        found[name] = {method: _after(start, X, stages) for method, stages in METHODS.items()}
+        for method, reached in found[name].items():
+            print(f"  {method:<18}" + "".join(f"{value:>10.4f}" for value in reached.values()), flush=True)
+    print()
+    return found
+
+
+def _after(start: fp.Circuit, X: np.ndarray, stages: tuple[tuple[object, int | None], ...]) -> dict[str, float]:
+    """By seconds, of the first epoch that ended after them; measuring is not timed."""
+    fp.fit(start, X[:20], method=stages[-1][0], epochs=1, batch_size=stages[-1][1], progress=False, n_threads=1)  # compiles
+    taken, circuit, reached = 0.0, start, {}
+    for number, (method, batch_size) in enumerate(stages):
+        end = SECONDS[-1] if number == len(stages) - 1 else SECONDS[-1] / 4
+        resumed = time.process_time()
+
+        def watch(row: object, now: Callable[[], fp.Circuit], end: float = end) -> bool:
+            nonlocal taken, resumed, circuit
+            taken += time.process_time() - resumed
+            passed = [f"{seconds:g}" for seconds in SECONDS if taken >= seconds and f"{seconds:g}" not in reached]
+            if passed or taken >= end:
+                circuit = now()
+                reached.update(dict.fromkeys(passed, -float(circuit.log_prob(X).mean())))
+            resumed = time.process_time()
+            return taken >= end
+
+        options = {"epochs": 100_000, "batch_size": batch_size, "progress": False, "n_threads": 1}
+        fp.fit(circuit, X, method=method, run=fp.learning.Run(callbacks=(watch,)), **options)
+    return reached
+
+
+PIECES = {"regularised_steps": regularised_steps, "per_second": per_second}

@@ -24,6 +24,7 @@ import flatpc as fp
 from benchmarks.binary_data import train_rows
 from benchmarks.clock import best, sgemm_rate
 from benchmarks.engine import BATCH, LATENTS, Numbers, has_data, prepare, quadratic
+from flatpc.engine.numba._kernels import passes
 from flatpc.engine.numba._kernels import work_items as items
 from flatpc.engine.numba._kernels.adjoints import FUSED, deal_with_weights, pull, push
 from flatpc.engine.numba._kernels.collect import add_statistics
@@ -39,10 +40,13 @@ from flatpc.engine.numba._kernels.columns import (
     VALUE,
     WIDTH,
 )
-from flatpc.engine.numba._kernels.values import evaluate_dense_sum, evaluate_hadamard, evaluate_table
+from flatpc.engine.numba._kernels.input_values import evaluate_table
+from flatpc.engine.numba._kernels.product_values import evaluate_hadamard
+from flatpc.engine.numba._kernels.sum_values import evaluate_dense_sum
 from flatpc.engine.numba._kernels.work_items import DESCEND, INPUT_BLOCK, ROWS_PER_ITEM, WEIGHTS
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.numba.weight_update import solvable
 
 NAMES = ("nltcs", "kdd", "plants", "bnetflix", "msweb", "dna", "bbc")
 UP = ("inputs", "products", "sums")
@@ -67,28 +71,28 @@ def _timed_up(P, B, item, W, T, V, E, L, spent):  # type: ignore[no-untyped-def]
         s, lo, hi = item[i, 1], item[i, 2], item[i, 3]
         start = _ticks()
         if P.steps[s, KIND] == TABLE_INPUT:
-            evaluate_table(P, B, T, V, E, L, s, lo, hi)
+            evaluate_table(P, B, W, T, V, E, L, s, lo, hi)
             spent[0] += _ticks() - start
             continue
         if P.steps[s, KIND] != DENSE_SUM:
-            evaluate_hadamard(P, B, V, E, L, s, lo, hi)
+            evaluate_hadamard(P, B, W, T, V, E, L, s, lo, hi)
             spent[1] += _ticks() - start
             continue
         if P.steps[s, INLINED] >= 0:
-            evaluate_hadamard(P, B, V, E, L, P.steps[s, INLINED], lo, hi)
+            evaluate_hadamard(P, B, W, T, V, E, L, P.steps[s, INLINED], lo, hi)
         middle = _ticks()
-        evaluate_dense_sum(P, B, W, V, E, L, s, lo, hi)
+        evaluate_dense_sum(P, B, W, T, V, E, L, s, lo, hi)
         spent[1] += middle - start
         spent[2] += _ticks() - middle
 
 
 @njit
-def _timed_down(P, B, item, owners, W, T, V, E, A, root_flow, FL, ST, rule, spent):  # type: ignore[no-untyped-def]
+def _timed_down(P, B, item, loops, owners, W, T, V, E, A, root_flow, FL, ST, rule, spent):  # type: ignore[no-untyped-def]
     for i in range(len(item)):
         what, s, lo, hi = item[i, 0], item[i, 1], item[i, 2], item[i, 3]
         start = _ticks()
         if what == DESCEND:
-            pull(P, B, W, V, E, A, root_flow, True, s, lo, hi)
+            pull(P, B, W, V, E, A, loops, root_flow, True, s, lo, hi)
             now = _ticks()
             spent[0] += now - start
             start = now
@@ -117,7 +121,7 @@ def _seconds_per_tick() -> float:
 
 def _phases(evaluator: Evaluator, evidence: Evidence, steps: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Ticks of the phases of the two passes: the least over some steps."""
-    rows, rule, program = np.arange(BATCH), quadratic(evaluator), evaluator.program
+    rows, rule, program = np.arange(BATCH), solvable(quadratic(evaluator), evaluator.dtype), evaluator.program
     structure, owners, work = program.structure, program.owners, evaluator
     least = [np.full(len(UP), np.iinfo(np.int64).max), np.full(len(DOWN), np.iinfo(np.int64).max)]
     for _ in range(steps):
@@ -137,6 +141,7 @@ def _phases(evaluator: Evaluator, evidence: Evidence, steps: int) -> tuple[np.nd
             structure,
             plan.batch,
             down,
+            passes.DOWNWARD.table(work._downward, work.dtype),
             owners,
             *buffers,
             work._adjoints,

@@ -1,0 +1,81 @@
+"""The present version against another: `python -m benchmarks.against COMMIT`.
+
+Both do the same work (`benchmarks.cases`), each in a process of its own, in turns, and the quickest call of all turns counts.
+A version measures itself with `python -m benchmarks.against HEAD`, which shows what the machine makes of equal code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.cases import ASKED
+
+HERE = Path(__file__).parent.parent
+TURNS, LIMIT = 5, 1.05
+
+
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """The sources of another version, in a folder that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        packed = subprocess.run(["git", "archive", commit, "src"], cwd=HERE, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
+        yield Path(folder) / "src"
+
+
+class Version:
+    """A process that does the work with the sources of one folder."""
+
+    def __init__(self, sources: Path) -> None:
+        settings = {**os.environ, "PYTHONPATH": str(sources), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        settings["NUMBA_NUM_THREADS"] = "1"  # the thread whose time is counted does all the work
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.cases"], cwd=HERE, env=settings, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def seconds(self, case: str) -> float:
+        """What the case takes."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(case, file=process.stdin, flush=True)
+        return float(process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.against", description=__doc__)
+    parser.add_argument("commit", help="the other version")
+    parser.add_argument("--only", default="", help="cases whose names have this text in them")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    given = parser.parse_args()
+    print(f"{'work, one thread':<50}{given.commit[:12] + ', ms':>18}{'this version, ms':>18}{'times as long':>15}")
+    slower = 0
+    with checked_out(given.commit) as sources:
+        versions = [Version(sources), Version(HERE / "src")]
+        for case in ASKED:
+            if given.only not in case:
+                continue
+            before, now = (
+                min(times) for times in zip(*[[v.seconds(case) for v in versions] for _ in range(given.turns)], strict=True)
+            )
+            slower += now > LIMIT * before
+            print(f"{case:<50}{1e3 * before:18.3f}{1e3 * now:18.3f}{now / before:15.2f}", flush=True)
+        for version in versions:
+            version.close()
+    print(f"{slower} slower by more than {LIMIT - 1:.0%}.")
+
+
+if __name__ == "__main__":
+    main()
