@@ -8,6 +8,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -77,18 +78,34 @@ def directive(name: str, thing: Any) -> str:
     if inspect.isclass(thing) and issubclass(thing, Exception):
         return f".. autoexception:: {name}"
     if inspect.isclass(thing):
-        left_out = sorted(told_elsewhere(thing))
-        return f".. autoclass:: {name}\n   :members:" + (f"\n   :exclude-members: {', '.join(left_out)}" if left_out else "")
+        left_out, others = sorted(told_elsewhere(thing)), [base.__name__ for base in thing.__mro__ if base not in parts(thing)]
+        inherited = f"\n   :inherited-members: {', '.join(others)}" if len(parts(thing)) > 1 else ""
+        excluded = f"\n   :exclude-members: {', '.join(left_out)}" if left_out else ""
+        return f".. autoclass:: {name}\n   :members:{inherited}{excluded}"
     if inspect.isfunction(thing):
         return f".. autofunction:: {name}"
     text = "\n".join(f"   {line}".rstrip() for line in text_below(name).splitlines())
     return f".. py:data:: {name}\n\n{text}"
 
 
+@cache
+def parts(kind: type) -> tuple[type, ...]:
+    """The class, and those of our bases that it is made of: no other public class has them, unless from it."""
+    others = [thing for thing in public().values() if inspect.isclass(thing) and not issubclass(thing, kind)]
+    bases = (base for base in kind.__mro__[1:] if base.__module__.startswith("flatpc.") and base not in public().values())
+    return (kind, *(base for base in bases if not any(issubclass(other, base) for other in others)))
+
+
+def members(kind: type) -> dict[str, Any]:
+    """Public members that the class's reference tells."""
+    found = {name: value for part in reversed(parts(kind)) for name, value in vars(part).items() if not name.startswith("_")}
+    return {name: getattr(value, "fn", value) for name, value in found.items()}  # scikit-learn's available_if keeps it there
+
+
 def told_elsewhere(kind: type) -> set[str]:
     """Members that override one of our own, which its class describes, and those that scikit-learn adds to its estimators."""
-    own = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
-    bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("flatpc.")]
+    own = members(kind)
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("flatpc.") and base not in parts(kind)]
     overriding = {name for name in own if any(name in vars(base) or name in base.__annotations__ for base in bases)}
     return overriding | {name for name, value in own.items() if type(value).__module__.startswith("sklearn.")}
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.paper import figures, full_data, never_lose_table, without_validation
+from flatpc.paper import figures, full_data, judges, never_lose_table, people_page, without_validation
 from flatpc.paper.comparison import Comparison
 from flatpc.paper.cost import table_cost
-from flatpc.paper.figures import ablation
+from flatpc.paper.figures import ablation, mnist
 from flatpc.paper.questions import answers
 from flatpc.paper.report import compare
 from flatpc.paper.results import Results
@@ -46,6 +46,9 @@ def texts() -> dict[str, str]:
         "without-validation-table.md": without_validation.as_markdown(
             without_validation.entries(Results(RESULTS, "without-validation").all().values())
         ),
+        "tables-table.md": people_page.as_markdown(people_page.found(Results(RESULTS, "tables").all().values())),
+        "mnist-table.md": mnist.as_markdown(figures.load("mnist", RESULTS)) + "\n",
+        "judges-table.md": judges.as_markdown(judges.cells(Results(RESULTS, "judges").all().values())),
         "full-data-table.md": full_data.as_markdown(full_data.entries(Results(RESULTS, "full-data").all().values())),
     }
 
@@ -54,9 +57,11 @@ def blocks() -> dict[str, dict[str, str]]:
     """Page, from the project's folder -> name of a block -> what it should hold."""
     return {
         "README.md": {"picture": picture(), "measured": measured()},
-        "docs/engine.md": {"phases": phases(), "bounds": bounds()},
-        "docs/learning.md": {"steps": steps_of_regularisers()},
+        "docs/engine.md": {"compiling": compiling(), "phases": phases(), "bounds": bounds()},
+        "docs/learning.md": {"steps": steps_of_regularisers(), "per-second": per_second()},
+        "docs/how-to/how-sure-is-it.md": {"error-bars": error_bars()},
         "docs/reliability.md": {"hostile": hostile()},
+        "docs/scaling.md": {"scaling": scaling(), "simulated": simulated()},
     }
 
 
@@ -214,6 +219,17 @@ def _full_data() -> str:
 # ---- tables of other pages -----------------------------------------------------------------------------------------------
 
 
+def compiling() -> str:
+    """What first calls take where no kernel has been compiled."""
+    found = _times().get("compiling.first_calls")
+    if not found:
+        return f"({NOT_MEASURED})"
+    parts = {"processor": "processor, s", "clock": "clock, s", "kernels": "functions compiled"}
+    calls = dict.fromkeys(key.rpartition(".")[0] for key in found)
+    rows = [[call, *(f"{found[f'{call}.{part}']:.{0 if part == 'kernels' else 1}f}" for part in parts)] for call in calls]
+    return markdown(["first call", *parts.values()], rows)
+
+
 def phases() -> str:
     """Where the milliseconds of one EM step go."""
     found = _times().get("profile.phases")
@@ -247,6 +263,91 @@ def steps_of_regularisers() -> str:
         [method, f"`{name}`", f"{ratio:.2f}"] for method, of in found.items() for name, ratio in of.items() if name != "plain"
     ]
     return markdown(["learnt by", "regulariser", "times a plain step"], rows, texts=2)
+
+
+def per_second() -> str:
+    """Train NLL by method and time."""
+    found = _times().get("learning.per_second")
+    if not found:
+        return f"({NOT_MEASURED})"
+    each = [(name, method, of) for name, methods in found.items() for method, of in methods.items()]
+    rows = [[name, method, *(f"{value:.4f}" for value in of.values())] for name, method, of in each]
+    return markdown(["data set", "method", *(f"after {seconds} s" for seconds in each[0][2])], rows, texts=2)
+
+
+def error_bars() -> str:
+    """How well standard errors and influences hold, and what else was measured of them."""
+    times = _times()
+    names = ("bootstrap", "intervals", "leaving_out", "planted", "per_row_autograd", "million")
+    spread, held, left, planted, autograd, million = (times.get(f"posterior.{name}") for name in names)
+    columns = {
+        "ratio": {name: f"{of['ratio']:.2f}" for name, of in (spread or {}).items()},
+        "held": {name: f"{share:.2f}" for name, share in (held or {}).items()},
+        "left out, optimum": {name: f"{of['at an optimum']:.3f}" for name, of in (left or {}).items()},
+        "left out, stopped early": {name: f"{of['stopped early']:.2f}" for name, of in (left or {}).items()},
+        "times as fast as bootstrap": {name: f"{of['times as fast']:,.0f}" for name, of in (spread or {}).items()},
+        "as leaving out": {name: f"{of['times as fast']:,.0f}" for name, of in (left or {}).items()},
+    }
+    columns = {title: column for title, column in columns.items() if column}
+    lines = []
+    if columns:
+        rows = [[name, *(column[name] for column in columns.values())] for name in next(iter(columns.values()))]
+        lines += [markdown(["circuit", *columns], rows), ""]
+    else:
+        lines += [f"({NOT_MEASURED})", ""]
+    if held:
+        lines += [f"Of all intervals {100 * sum(held.values()) / len(held):.0f}% hold the truth.", ""]
+    if planted:
+        counts = ", ".join(f"{n} ({name})" for name, n in planted.items())
+        lines.append(
+            f"- 20 rows of 1,000 replaced by fair coins: among the 40 with the largest influence on themselves are {counts}."
+        )
+    if autograd:
+        lines.append(
+            f"- Gradients of all rows and the Hessian of a hidden tree of {autograd['weights']} weights: "
+            f"{autograd['gradients of rows']:.1f} and {autograd['Hessian']:.0f} times as fast as by automatic differentiation on "
+            f"the torch engine, which is how libraries for neural networks take them."
+        )
+    if million:
+        lines.append(
+            f"- A circuit of {million['parameters']:,} parameters: error bars of {million['answers']} answers by conjugate "
+            f"gradients take {million['processor seconds']:.0f} s of the processor, all threads together."
+        )
+    return "\n".join(lines).rstrip()
+
+
+def scaling() -> str:
+    """Rows from files beside rows in memory, and workers beside what the model of `benchmarks/scaling.py` says of them."""
+    files, workers = _times().get("scaling.files"), _times().get("scaling.workers")
+    lines = []
+    if files:
+        lines.append(
+            f"- {files['rows']:,} rows × 50 binary columns from parquet files, 16 latents, one epoch of EM in batches of 5,000: "
+            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory; peak of "
+            f"memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
+        )
+    if workers:
+        one, two = workers["seconds"]["1"], workers["seconds"]["2"]
+        lines.append(
+            f"- {workers['rows']:,} rows × 100 columns, 100 latents, {workers['edges']:,} edges, one step of EM over all rows: "
+            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast. "
+            f"Calibrated by the first, the model says {workers['predicted']['2']:.1f} s of the second."
+        )
+        lines.append(f"- measured on {workers['machine']}, while {workers['busy']:.1f} other processes wanted its cores.")
+    return "\n".join(lines) or f"({NOT_MEASURED})"
+
+
+def simulated() -> str:
+    """What the model says of larger clusters."""
+    found = _times().get("scaling.simulated")
+    if not found:
+        return f"({NOT_MEASURED})"
+    parts = ("passes", "reading", "network", "tasks")
+    rows = [
+        [name, f"{of['hours']:,.2f}", *(f"{of[part]:,.3g}" for part in parts), f"{of['useful workers']:,}"]
+        for name, of in found.items()
+    ]
+    return markdown(["cluster", "hours", *parts, "workers up to which passes take longest"], rows)
 
 
 def hostile() -> str:

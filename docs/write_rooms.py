@@ -14,11 +14,11 @@ SOURCES = PROJECT / "src" / "flatpc"
 PAGES = (PROJECT / "docs" / "architecture.md", PROJECT / "CONTRIBUTING.md")
 
 ROOMS = (
-    "errors", "_extras", "_printable", "_options", "_processes", "_writing",
+    "errors", "_typing", "_extras", "_printable", "_messages", "_options", "_row_weights", "_processes", "_writing",
     "families", "tables", "circuit", "structures", "engine", "queries", "curvature", "learning", "compile_kernels",
     "search", "datasets", "estimator", "adapters", "testing", "pages", "paper", "cli",
 )  # fmt: skip
-DOORS = {("circuit/circuit.py", "queries"), ("circuit/circuit.py", "engine")}
+DOORS = {("circuit/questions.py", "queries"), ("circuit/questions.py", "engine")}
 """Methods of `Circuit` that ask a question: one line each, imported when called."""
 
 
