@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from benchmarks import __main__ as benchmarks
-from benchmarks import record
+from benchmarks import against, record
 
 
 def test_pieces_are_kept_one_by_one(tmp_path, monkeypatch):
@@ -50,3 +50,11 @@ def test_what_is_committed_can_be_read():
         assert section in benchmarks.SECTIONS
         assert set(piece) == {"numbers", "seconds", "code", "machine"}
         assert json.dumps(piece["numbers"])
+
+
+def test_a_version_is_measured_in_a_process_of_its_own():
+    version = against.Version(against.HERE / "src")
+    try:
+        assert 0 < version.seconds("log_prob, scalar DAG, float64") < 10
+    finally:
+        version.close()

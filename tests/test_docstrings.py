@@ -179,7 +179,8 @@ def has_source(function: Any) -> bool:
 
 
 def overrides(kind: type, name: str) -> bool:
-    return any(name in base.__dict__ for base in kind.__mro__[1:] if base.__module__.startswith("flatpc"))
+    homes = [base for base in kind.__mro__ if base.__module__.startswith("flatpc") and name in base.__dict__]
+    return len(homes) > 1
 
 
 def about_method(kind: type, name: str, thing: Any) -> Iterator[str]:
@@ -203,20 +204,20 @@ def about_method(kind: type, name: str, thing: Any) -> Iterator[str]:
 @cache
 def examples_of(kind: type) -> str:
     """Those of the class and of its methods."""
-    told = [kind, *(getattr(kind, name) for name in vars(kind) if not name.startswith("_"))]
+    told = [kind, *(getattr(kind, name) for name in write_api["members"](kind) if hasattr(kind, name))]
     return "".join(example.source for each in told for example in examples(inspect.getdoc(each) or ""))
 
 
 def methods() -> Iterator[tuple[str, type, str, Any]]:
     for written, kind in PUBLIC.items():
         if inspect.isclass(kind) and not issubclass(kind, Exception):
-            for name, thing in kind.__dict__.items():
+            for name, thing in write_api["members"](kind).items():
                 is_code = (
                     inspect.isfunction(thing)
                     or isinstance(thing, property | classmethod | staticmethod)
                     or hasattr(thing, "func")
                 )
-                if is_code and not name.startswith("_"):
+                if is_code:
                     yield f"{written}.{name}", kind, name, thing
 
 

@@ -1,10 +1,13 @@
 """The order of the rooms, read from the imports, and the pages that tell it."""
 
+import ast
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+import flatpc as fp
 
 write_rooms = SimpleNamespace(**runpy.run_path(str(Path(__file__).parent.parent / "docs" / "write_rooms.py")))
 
@@ -20,6 +23,22 @@ def test_rooms_use_those_above_them() -> None:
 
 def test_every_door_is_used() -> None:
     assert set(write_rooms.uses()) >= write_rooms.DOORS
+
+
+def test_no_room_but_theirs_looks_at_the_class_of_a_family() -> None:
+    """A family says what it is; whoever looks at its class leaves out families to come."""
+    classes = {name for name in fp.families.__all__ if isinstance(getattr(fp.families, name), type)} - {"Family", "Transform"}
+    found = []
+    for file in write_rooms.SOURCES.rglob("*.py"):
+        if write_rooms.room_of(file.relative_to(write_rooms.SOURCES).as_posix()) == "families":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+                looked_at = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                looked_at |= {part.attr for part in ast.walk(node.args[1]) if isinstance(part, ast.Attribute)}
+                found += [f"{file.name}: {name}" for name in looked_at & classes]
+    assert len(classes) > 10
+    assert found == []
 
 
 @pytest.mark.parametrize("page", write_rooms.PAGES, ids=lambda page: page.name)

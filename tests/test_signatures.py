@@ -18,13 +18,13 @@ DATA = {
 }  # fmt: skip
 """What a function is about; `y` is scikit-learn's."""
 SIZES = {
-    "delta", "depth", "end", "fraction", "k", "length", "n_inputs", "n_latents", "n_products", "n_repetitions", "n_sums",
-    "n_trees", "n_variables", "shape", "start", "weights",
+    "delta", "depth", "end", "fraction", "k", "length", "n_components", "n_inputs", "n_latents", "n_products", "n_repetitions",
+    "n_sums", "n_trees", "n_variables", "shape", "size", "start", "weights",
 }  # fmt: skip
 """How large, how many, from where to where: numbers that a reader of the call can't take for anything else."""
 BY_POSITION = {
     "Circuit.randomize": ["seed"], "EMStep.apply": ["statistics"], "queries.register": ["question"],
-    "learning.register_regularizer": ["kind"],
+    "learning.register_regularizer": ["kind"], "CircuitDensity.probability": ["event"],
 }  # fmt: skip
 """Functions that are about something else, which is their only argument by position."""
 

@@ -41,14 +41,18 @@ if TYPE_CHECKING:
     from flatpc.families.indicator import Indicator as Indicator
     from flatpc.families.log_normal import LogNormal as LogNormal
     from flatpc.families.logistic import Logistic as Logistic
+    from flatpc.families.multivariate_gaussian import MultivariateGaussian as MultivariateGaussian
     from flatpc.families.negative_binomial import NegativeBinomial as NegativeBinomial
     from flatpc.families.piecewise_linear import PiecewiseLinear as PiecewiseLinear
     from flatpc.families.poisson import Poisson as Poisson
     from flatpc.families.registry import family as family
     from flatpc.families.student_t import StudentT as StudentT
+    from flatpc.families.transformed import Transformed as Transformed
     from flatpc.learning import EM as EM
     from flatpc.learning import SGD as SGD
     from flatpc.learning import Adam as Adam
+    from flatpc.learning import NaturalGradient as NaturalGradient
+    from flatpc.learning import Newton as Newton
     from flatpc.learning import Sharpness as Sharpness
     from flatpc.learning.fitting import fit as fit
     from flatpc.search.choosing import choose as choose
@@ -70,9 +74,9 @@ _HOMES = {
     "flatpc.families": (
         "Bernoulli", "Beta", "Binomial", "Categorical", "Discretized", "Exponential", "Family",
         "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
-        "Logistic", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT", "family",
+        "Logistic", "MultivariateGaussian", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT", "Transformed", "family",
     ),
-    "flatpc.learning": ("EM", "SGD", "Adam", "Sharpness", "fit"),
+    "flatpc.learning": ("EM", "SGD", "Adam", "NaturalGradient", "Newton", "Sharpness", "fit"),
     "flatpc.search.choosing": ("choose",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

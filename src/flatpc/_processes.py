@@ -20,6 +20,18 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=_watch, args=(parent,), name="flatpc-parent", daemon=True).start()
 
 
+def returned_as(wanted: str) -> str:
+    """How joblib is asked for results: as `wanted`, one after the other, or all at once where the backend knows nothing else.
+
+    >>> returned_as("generator")
+    'generator'
+    """
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    return wanted if backend.supports_return_generator else "list"
+
+
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)

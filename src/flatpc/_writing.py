@@ -7,10 +7,12 @@ import os
 import re
 import secrets
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from flatpc.errors import WriteError
+from flatpc.errors import FlatpcError, WriteError
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -21,13 +23,20 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     WriteError
         If the disk is full or the folder can't be written to; what was at `path` is still there.
     """
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """`with replacing(path) as file`: the same for what is written bit by bit; nothing is at `path` before all of it is."""
     path = Path(path)
     try:
         _remove_stale(path)
         beside = _beside(path)
         try:
             with open(beside, "xb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
@@ -41,6 +50,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             finally:
                 os.close(folder)
     except OSError as error:
+        if isinstance(error, FlatpcError):
+            raise
         raise cant_write(path, error) from error
 
 

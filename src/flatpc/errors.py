@@ -1,7 +1,7 @@
 """Every mistake a user can make, by name. Each is a `FlatpcError`, which is a `ValueError`."""
 
 __all__ = [
-    "DataError", "DecomposabilityError", "FamilyError", "FileFormatError", "FlatpcError", "MissingPackageError",
+    "ClusterError", "DataError", "DecomposabilityError", "FamilyError", "FileFormatError", "FlatpcError", "MissingPackageError",
     "MissingValueError", "OptionError", "ParameterError", "ShapeError", "SmoothnessError", "StructureError",
     "SupportError", "TiedParametersError", "TooLargeError", "WriteError",
 ]  # fmt: skip
@@ -73,6 +73,10 @@ class DeviceError(OptionError):
 
 class MissingPackageError(FlatpcError, ImportError):
     """A package that is not part of the base install; the message names the extra to install."""
+
+
+class ClusterError(FlatpcError, ConnectionError):
+    """A scheduler that can't be reached, or workers that were lost for good: the message says how to start anew."""
 
 
 class WriteError(FlatpcError, OSError):

@@ -5,6 +5,7 @@ A function or an option that is new is found by `inspect`; a function without a 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -26,10 +27,10 @@ ROOMS = tuple(
 ASKED = ("Circuit", "CircuitDensity", "EMStep", "GaussianMixture", "OptunaObjective", "PreparedPenalty", "Splits")
 """Classes whose methods users call. Those of families get what an engine has checked."""
 RETURNED = {
-    "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "DataSet", "DropoutUncertainty", "Eigenvalues",
-    "Estimate", "Posterior",
+    "Breakdown", "Candidate", "Choice", "Column", "Columns", "Completion", "ConditionalFit", "DataSet", "Digits",
+    "DropoutUncertainty", "Eigenvalues", "Estimate", "Posterior",
     "Family", "Fit", "Flows", "GaussianMixture", "HessianOperator", "History", "Landscape", "Outcome", "Penalty", "Selection",
-    "SpectralDensity", "Splits", "Statistics", "Table", "TraceEstimate",
+    "Source", "SpectralDensity", "Splits", "Statistics", "Table", "TableSplits", "TraceEstimate", "Update",
 }  # fmt: skip
 """Classes that functions return, and an abstract one: users don't make them."""
 
@@ -64,8 +65,9 @@ def surface() -> Iterator[tuple[str, Any]]:
                 yield full, found
             seen.add(found)
             if name in ASKED and inspect.isclass(found):
-                for method, function in vars(found).items():
-                    ours = getattr(function, "__module__", "flatpc").startswith("flatpc")  # and not registered by a test
+                inherited = {method: each for kind in reversed(found.__mro__) for method, each in vars(kind).items()}
+                for method, function in inherited.items():
+                    ours = str(getattr(function, "__module__", "flatpc")).startswith("flatpc")  # and not registered by a test
                     if ours and not method.startswith("_") and isinstance(function, FunctionType | classmethod | staticmethod):
                         yield f"{name}.{method}", getattr(found, method)
 
@@ -90,6 +92,12 @@ def circuit() -> Any:
 @cache
 def density() -> Any:
     return fp.CircuitDensity(structure="factorized", verbose=False).fit(X)
+
+
+@cache
+def numbers() -> Any:
+    rows = np.random.default_rng(2).normal(size=(24, 2))
+    return fp.CircuitDensity(structure="factorized", verbose=False).fit(rows)
 
 
 @cache
@@ -177,6 +185,33 @@ def calls(folder: Any) -> dict[str, Call]:
         "NegativeBinomial": Call(fp.NegativeBinomial, {"min_rate": 1e-3}),
         "PiecewiseLinear": Call(fp.PiecewiseLinear, {"edges": (0.0, 1.0, 2.0)}),
         "StudentT": Call(fp.StudentT, {"min_scale": 1e-3, "max_dof": 50.0}),
+        "Transformed": Call(fp.Transformed, {"family": fp.Gaussian(), "transform": fp.families.Log()}),
+        "MultivariateGaussian": Call(fp.MultivariateGaussian, {"n_variables": 2}),
+        "Newton": Call(fp.Newton, {"step_size": 1.0}),
+        "NaturalGradient": Call(fp.NaturalGradient, {"step_size": 1.0}),
+        "CircuitDensity.categories": Call(density().categories, {"column": 0}),
+        "CircuitDensity.column_log_density": Call(density().column_log_density, {"X": X, "column": 0}),
+        "CircuitDensity.partial_fit": Call(copy.deepcopy(density()).partial_fit, {"X": X}),
+        "CircuitDensity.predict": Call(density().predict, {"X": X}),
+        "CircuitDensity.probability": Call(density().probability, {"event": {"x0": 1}}),
+        "CircuitDensity.quantile": Call(numbers().quantile, {"X": np.zeros((2, 2)), "column": 0}),
+        "CircuitDensity.tune": Call(copy.deepcopy(density()).tune, {"X": X, "column": 0, "epochs": 1}),
+        "CircuitDensity.posterior": Call(density().posterior, {"X": X}),
+        "tables.scan": Call(fp.tables.scan, {"path": folder / "table.csv"}),
+        "tables.source": Call(fp.tables.source, {"X": X}),
+        "structures.correlated_blocks": Call(s.correlated_blocks, {"X": rows, "size": 2}),
+        "structures.mixture": Call(s.mixture, {"X": rows, "n_components": 2}),
+        "curvature.edge_losses": Call(c.edge_losses, {**asked}),
+        "curvature.prune": Call(c.prune, {**asked, "fraction": 0.5}),
+        "learning.fit_conditional": Call(l.fit_conditional, {**asked, "variable": 0, "epochs": 1}),
+        "datasets.load_mnist": Call(d.load_mnist, {"folder": folder, "download": False}, works=False),
+        "curvature.evidence": Call(c.evidence, {**asked}),
+        "curvature.takeuchi": Call(c.takeuchi, {**asked, "n_draws": 2}),
+        "curvature.weighted_trace": Call(c.weighted_trace, {**asked}),
+        "learning.forget": Call(l.forget, {**asked, "rows": [0], "steps": 1}),
+        "learning.learn": Call(l.learn, {**asked, "rows": X[:2], "steps": 1}),
+        "datasets.load_mixed": Call(d.load_mixed, {"name": "wine", "folder": folder, "download": False}, works=False),
+        "datasets.load_packaged": Call(d.load_packaged, {"name": "sklearn/iris"}),
         "Binomial": Call(fp.Binomial, {"n": 2}),
         "Categorical": Call(fp.Categorical, {"n": 2}),
         "Gaussian": Call(fp.Gaussian, {"min_variance": 1e-3}),
@@ -199,8 +234,6 @@ def calls(folder: Any) -> dict[str, Call]:
         "load": Call(fp.load, {"path": model}),
         "fit": Call(fp.fit, {**asked, **quick}),
         "CircuitDensity": Call(_fit_density, {"structure": "factorized", "effort": 0.1, "time_budget": 2.0, "verbose": False}),
-        "CircuitDensity.categories": Call(density().categories, {"column": 0}),
-        "CircuitDensity.conditional_proba": Call(density().conditional_proba, {"X": X, "column": 0}),
         "CircuitDensity.fit": Call(fp.CircuitDensity(structure="factorized", verbose=False).fit, {"X": X}),
         "CircuitDensity.impute": Call(fp.CircuitDensity.load(folder / "density.safetensors").impute, {"X": GAPS}),
         "CircuitDensity.load": Call(fp.CircuitDensity.load, {"path": folder / "density.safetensors"}),
@@ -212,6 +245,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "structures.hclt": Call(s.hclt, {"X": X, "n_latents": 2}),
         "structures.hmm": Call(s.hmm, {"length": 3, "n_latents": 2}),
         "structures.mix": Call(s.mix, {"circuits": [circuit(), circuit()]}),
+        "structures.quad_tree": Call(s.quad_tree, {"shape": (2, 2), "n_sums": 2}),
         "structures.poon_domingos": Call(s.poon_domingos, {"shape": (2, 2), "delta": 1, "n_sums": 2, "n_inputs": 2}),
         "structures.rat_spn": Call(s.rat_spn, small),
         "structures.tree_mixture": Call(s.tree_mixture, {"X": X, "n_trees": 2, "steps": 1}),
@@ -231,6 +265,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "SAM": Call(l.SAM, {"rho": 0.5}),
         "Dropout": Call(l.Dropout, {"inputs": 0.1}),
         "Entropy": Call(l.Entropy, {"tau": 0.1}),
+        "WeightedTrace": Call(l.WeightedTrace, {"mu": 0.1}),
         "HyperWeights": Call(l.HyperWeights, {"dimension": 2}),
         "Laplace": Call(l.Laplace, {"pseudocount": 1.0}),
         "PruneGrow": Call(l.PruneGrow, {"fraction": 0.5}),
@@ -256,6 +291,9 @@ def calls(folder: Any) -> dict[str, Call]:
         "PreparedPenalty": Call(c.PreparedPenalty, asked),
         "PreparedPenalty.of": Call(c.PreparedPenalty(circuit(), X).of, {"rows": [0, 1]}),
         "curvature.spectral_density": Call(c.spectral_density, {**asked, "n_vectors": 2, "n_steps": 3, "n_grid": 9}),
+        "queries.conditional": Call(q.conditional, {"circuit": asked["circuit"], "X": asked["X"], "variable": 0}),
+        "queries.event_log_prob": Call(q.event_log_prob, {"circuit": asked["circuit"], "X": asked["X"], "events": {0: 1}}),
+        "queries.sample_given_events": Call(q.sample_given_events, {"circuit": asked["circuit"], "n": 2, "events": {0: 1}}),
         "queries.conditional_log_prob": Call(q.conditional_log_prob, {**asked, "given": [0]}),
         "queries.sample": Call(q.sample, {"circuit": circuit(), "n": 2}),
         "GaussianMixture.draw": Call(d.GaussianMixture.draw, {"n_variables": 2, "n_components": 2}),

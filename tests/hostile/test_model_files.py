@@ -211,7 +211,7 @@ def test_values_that_a_file_only_names(tmp_path):
 def test_variables_beyond_all_nodes(tmp_path):
     nodes = [{"kind": "input", "variable": 2**24 - 1, "width": 1, "family": {"name": "bernoulli"}}] * 2000
     began = time.perf_counter()
-    with pytest.raises(FileFormatError, match="variable 16777215, and there are 2000 nodes"):
+    with pytest.raises(FileFormatError, match="variable 16777215, and there are inputs for 2000"):
         fp.load(_write(tmp_path / "model", nodes, {f"{i}.p": np.array([0.5]) for i in range(2000)}))
     assert time.perf_counter() - began < 5
 

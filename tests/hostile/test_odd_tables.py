@@ -55,7 +55,7 @@ def complete(found: Any) -> None:
 def _conditional(table: Any) -> None:
     model = density().fit(table)
     column = next((name for name, kind in model.kinds_.items() if kind in ("binary", "categorical")), 0)
-    found = model.conditional_proba(table, column)
+    found = model.predict_proba(table, column)
     assert np.allclose(found.sum(axis=1), 1)
 
 
@@ -71,9 +71,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "bic": lambda t: NUMBERS.bic(t),
     "sample": lambda t: complete(density().fit(t).sample(3, random_state=0)),
     "impute": lambda t: complete(density().fit(t).impute(t)),
-    "impute by draws": lambda t: complete(density().fit(t).impute(t, strategy="sample", random_state=0)),
-    "impute the most probable": lambda t: complete(NUMBERS.impute(t, strategy="mpe")),
-    "conditional_proba": _conditional,
+    "impute by draws": lambda t: complete(density().fit(t).impute(t, how="draw", random_state=0)),
+    "impute the most probable": lambda t: complete(NUMBERS.impute(t, how="mode")),
+    "predict_proba": _conditional,
     "log_prob": lambda t: scores(GAUSSIANS.log_prob(t, missing="marginalize")),
     "log_prob of bits": lambda t: scores(BITS.log_prob(t, missing="marginalize")),
     "expectation": lambda t: GAUSSIANS.expectation(t),

@@ -33,7 +33,7 @@ SIZES = {
 SPARSE = {"nodes", "history", "train_nll", "valid_nll", "best_nll"}
 """What may hold NaN by its description: quadrature that ended early, epochs without validation rows."""
 
-PASSED_ON = {"datasets.fraction_of", "learning.degree_of_overfitting"}
+PASSED_ON = {"datasets.fraction_of", "learning.degree_of_overfitting", "tables.source"}
 """Functions that answer NaN where they are given it, as they say."""
 
 

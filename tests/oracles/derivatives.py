@@ -28,7 +28,7 @@ def log_prob(circuit, parameters, X):
     for i, node in enumerate(circuit.nodes):
         p = parameters.get(circuit.owners[i])
         if isinstance(node, fp.Input):
-            columns = [_density(node.family, p, X[:, node.variable], k) for k in range(node.width)]
+            columns = [_density(node.family, p, X[:, node.columns], k) for k in range(node.width)]
             value = torch.stack(columns, dim=1)
         elif isinstance(node, fp.Sum):
             value = torch.cat([values[c] for c in node.children], dim=1) @ p.T
@@ -57,7 +57,16 @@ def flows(circuit, X, weights=None):
     return {i: (p * g).detach().numpy() for (i, p), g in zip(chosen.items(), found, strict=True)}
 
 
+def _log_normal(x, mean, covariance):
+    known = ~x.isnan()
+    if not known.any():
+        return torch.zeros((), dtype=torch.float64)
+    return torch.distributions.MultivariateNormal(mean[known], covariance[known][:, known]).log_prob(x[known])
+
+
 def _density(family, p, x, k):
+    if isinstance(family, fp.MultivariateGaussian):
+        return torch.stack([_log_normal(row, p["mean"][k], p["covariance"][k]) for row in x]).exp()
     seen = ~torch.isnan(x)
     x = torch.where(seen, x, 0.0)
     if isinstance(family, fp.Bernoulli):

@@ -5,7 +5,7 @@ import itertools
 import mpmath
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import binom, expon, norm, poisson
+from scipy.stats import binom, expon, multivariate_normal, norm, poisson
 
 import flatpc as fp
 
@@ -17,7 +17,7 @@ def log_values(circuit, X):
     for i, node in enumerate(circuit.nodes):
         with np.errstate(divide="ignore", over="ignore"):
             if isinstance(node, fp.Input):
-                value = _log_density(node.family, circuit.parameters[i], X[:, node.variable])
+                value = _log_density(node.family, circuit.parameters[i], X[:, node.columns])
             elif isinstance(node, fp.Product) and node.kind == "hadamard":
                 value = sum(values[c] for c in node.children)
             elif isinstance(node, fp.Product):
@@ -44,6 +44,18 @@ def assignments(circuit):
     return np.array(list(itertools.product(*(range(family.n_categories) for family in circuit.families))), dtype=np.float64)
 
 
+def _moments(parameters):
+    return parameters["mean"], parameters["covariance"]
+
+
+def _log_normal(row, mean, covariance):
+    """Of the entries that are known."""
+    known = ~np.isnan(row)
+    if not known.any():
+        return 0.0
+    return multivariate_normal.logpdf(row[known], mean[known], covariance[np.ix_(known, known)])
+
+
 @np.vectorize
 def _log_poisson(k, rate):
     """With 50 digits where the count is large: what is left of numbers of 1e16 is a few dozen."""
@@ -54,6 +66,8 @@ def _log_poisson(k, rate):
 
 
 def _log_density(family, parameters, x):
+    if isinstance(family, fp.MultivariateGaussian):
+        return np.array([[_log_normal(row, *unit) for unit in zip(*_moments(parameters), strict=True)] for row in x])
     seen = ~np.isnan(x)
     x = np.where(seen, x, 0)[:, None]
     if isinstance(family, fp.Bernoulli):

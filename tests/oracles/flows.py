@@ -19,7 +19,7 @@ def flows(circuit, X, weights=None):
     for i, node in enumerate(circuit.nodes):
         owner = circuit.owners[i]
         if isinstance(node, fp.Input):
-            found = node.family.statistics(circuit.parameters[i], X[:, node.variable], units[i] * weights[:, None])
+            found = node.family.statistics(circuit.parameters[i], X[:, node.columns], units[i] * weights[:, None])
             inputs[owner] = {name: found[name] + inputs[owner][name] if owner in inputs else found[name] for name in found}
         elif not isinstance(node, fp.Product):
             sums[owner] = sums.get(owner, 0) + np.einsum("n,nkc->kc", weights, edges[i])

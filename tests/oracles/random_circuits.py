@@ -93,7 +93,10 @@ class _Builder:
             kinds += ["sum", "sum", "mixture"]
         kind = self.draw(st.sampled_from(kinds))
         if kind == "base":
-            return self.input(scope, width) if len(scope) == 1 else self.product(scope, width, depth)
+            if len(scope) == 1:
+                return self.input(scope, width)
+            together = len(scope) < 4 and all(self.kinds[v] == "gaussian" for v in scope) and self.chance(2)
+            return self.block(scope, width) if together else self.product(scope, width, depth)
         n = self.draw(st.integers(1, 3))
         if kind == "mixture":
             children = tuple(self.region(scope, width, depth + 1) for _ in range(n))
@@ -132,6 +135,15 @@ class _Builder:
         children = tuple(self.region(frozenset(p), k, depth + 1) for p, k in zip(parts, widths, strict=True))
         return self.add(fp.Product(children, kind), width, scope)
 
+    def block(self, scope, width):
+        variables = tuple(self.draw(st.permutations(sorted(scope))))
+        family = fp.MultivariateGaussian(len(variables))
+        same = [
+            i for i, node in enumerate(self.nodes) if isinstance(node, fp.Input) and (node.family, node.width) == (family, width)
+        ]
+        tie = self.draw(st.sampled_from(same)) if same and self.ties and self.chance(3) else None
+        return self.add(fp.Input(variables=variables, family=family, width=width, tie=tie), width, scope)
+
     def input(self, scope, width):
         (variable,) = scope
         n = self.sizes[variable]
@@ -167,6 +179,11 @@ def _random_parameters(circuit, rng, zeros):
             out[i] = {"value": rng.integers(0, node.family.n, node.width).astype(float)}
         elif isinstance(node.family, fp.Gaussian):
             out[i] = {"mean": rng.standard_normal(node.width), "variance": rng.uniform(0.1, 2, node.width)}
+        elif isinstance(node.family, fp.MultivariateGaussian):
+            d = node.family.n_variables
+            root = rng.standard_normal((node.width, d, d))
+            covariance = root @ root.swapaxes(1, 2) + 0.1 * np.eye(d)
+            out[i] = {"mean": rng.standard_normal((node.width, d)), "covariance": covariance}
         else:
             out[i] = {"rate": rng.uniform(0.5, 6, node.width)}
     return out

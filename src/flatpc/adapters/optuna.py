@@ -30,6 +30,7 @@ from flatpc.learning.run.stopping import Stopping
 from flatpc.search.floors import varying
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan, Wishes, counted_plans
+from flatpc.search.samples import Sample
 from flatpc.search.training import Round, Task, batch_size, run
 from flatpc.structures.options import FamilyLike, read_columns
 from flatpc.tables.reading import MISSING
@@ -94,8 +95,8 @@ class OptunaObjective:
         rows, families = read_columns(X, family)
         judges, _ = read_columns(valid, families)
         self._task = Task(
-            [Split(rows, judges)], families, seed_number(seed), choice("missing", missing, MISSING), thread_count(n_threads),
-            varying(rows),
+            [Split(Sample(rows), Sample(judges))], families, seed_number(seed), choice("missing", missing, MISSING),
+            thread_count(n_threads), varying(rows),
         )  # fmt: skip
         self._split = self._task.splits[0]
         self._epochs, self._patience = whole_number("epochs", epochs, 1), whole_number("patience", patience, 1)
@@ -122,7 +123,7 @@ class OptunaObjective:
 
     def __call__(self, trial: Any) -> float:
         """What `study.optimize` calls."""
-        return -float(self.circuit(trial).log_prob(self._split.valid, missing=self._task.missing).mean())
+        return -float(self.circuit(trial).log_prob(self._split.valid.X, missing=self._task.missing).mean())
 
     def circuit(self, trial: Any) -> Circuit:
         """The circuit of a trial; for one that is over, it is learnt again, with the same result.

@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.circuit.circuit import Circuit, NodeParameters
+from flatpc._typing import Array
+from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
+from flatpc.circuit.parameters import NodeParameters
 from flatpc.errors import OptionError, ParameterError, StructureError
 from flatpc.families.base import Family
 from flatpc.families.bernoulli import Bernoulli
@@ -34,7 +36,6 @@ from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.indicator import Indicator
 
-Array = NDArray[np.float64]
 _FAMILIES = "Bernoulli, Categorical, Gaussian, Indicator, Literal"
 
 

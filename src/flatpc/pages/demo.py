@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import flatpc as fp
+from flatpc._typing import Array
 from flatpc.datasets import Splits, manifold_splits
 from flatpc.learning import Fit, degree_of_overfitting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Array = NDArray[np.float64]
 
 PLAIN, FLAT = "plain", "sharpness-aware"
 SIDE = 8

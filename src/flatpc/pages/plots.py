@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from flatpc._typing import Array
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature import Eigenvalues, Landscape, SpectralDensity
     from flatpc.learning import History
 
-Array = NDArray[np.float64]
 
 COLORS = ("#e07b28", "#3a7bd5", "#8e6bbf", "#2f9e79", "#c2518b", "#8a8f3c")
 """One per model, readable on light and on dark."""
