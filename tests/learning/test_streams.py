@@ -12,6 +12,7 @@ import flatpc as fp
 from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError, ShapeError
 from flatpc.learning.run import feeding, memory
+from tests.peak_memory import GIB, peak_memory
 
 N = 700
 
@@ -183,7 +184,7 @@ def test_memory_stays_within_its_bound(tmp_path):
             frame = pl.DataFrame(rng.integers(0, 2, size=(rows, 30), dtype=np.uint8), schema=[f"x{j}" for j in range(30)])
             frame.write_parquet(tmp_path / name / f"{i}.parquet")
     script = textwrap.dedent("""
-        import resource, sys
+        import sys
         import flatpc as fp
         from flatpc.queries.streaming import Asked, totals_of
         rows = fp.tables.scan(sys.argv[1])
@@ -191,11 +192,7 @@ def test_memory_stays_within_its_bound(tmp_path):
         found = fp.fit(circuit, rows, epochs=1, batch_size=10_000, n_threads=1, progress=False).circuit
         assert totals_of(Asked(found), rows).n_rows == rows.n_rows
         found.sample(1000)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     """)
-    small, large = (
-        int(subprocess.run([sys.executable, "-c", script, tmp_path / name], capture_output=True, text=True, check=True).stdout)
-        for name in ("small", "large")
-    )
-    assert large < 1 << 20  # KiB
-    assert large - small < 160_000
+    small, large = (peak_memory(script, tmp_path / name) for name in ("small", "large"))
+    assert large < GIB
+    assert large - small < 160 << 20

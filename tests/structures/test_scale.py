@@ -1,8 +1,5 @@
 """Many variables and many values: trees within bounded memory, in a process of its own."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -11,17 +8,9 @@ from flatpc.errors import DataError, TooLargeError
 from flatpc.search import choose
 from flatpc.structures.trees import mutual_information
 from tests.hostile.tally import how_many
+from tests.peak_memory import GIB, peak_memory
 
-GIB = 1 << 30
-
-
-def peak_memory(code: str) -> int:
-    """Bytes that a process needs for the code, by what the system says of it."""
-    lines = ["import numpy as np, flatpc as fp", "rng = np.random.default_rng(0)", code]
-    # Not ru_maxrss, which begins with the memory of the process that forked this one.
-    lines.append("print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))")
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True, timeout=600)
-    return 1024 * int(done.stdout)
+START = "import numpy as np, flatpc as fp\nrng = np.random.default_rng(0)\n"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +24,7 @@ def peak_memory(code: str) -> int:
     ],
 )
 def test_trees_take_less_than_two_gigabytes(code):
-    assert peak_memory(code) < 2 * GIB
+    assert peak_memory(START + code) < 2 * GIB
 
 
 def test_tables_that_would_not_fit_are_refused_with_their_size():
