@@ -12,7 +12,7 @@ from tests.oracles import flows as flows_by_definition
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 cases = pytest.mark.parametrize("case", conformance.circuits())
-random = settings(max_examples=60, deadline=None)
+random = settings(max_examples=60)
 
 
 @engines

@@ -14,7 +14,7 @@ from flatpc.engine.torch.module import TorchCircuit
 from tests.engine import conformance
 from tests.oracles import derivatives, evaluate, random_circuits
 
-random = settings(max_examples=40, deadline=None)
+random = settings(max_examples=40)
 # torch.func loads parts of torch that are written in its own deprecated language.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 

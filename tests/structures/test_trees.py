@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flatpc.structures.trees.spanning import centre, maximum_spanning_tree, root_at
@@ -31,7 +31,6 @@ def eccentricities(edges):
     return distance.max(axis=1)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
 def test_no_spanning_tree_is_heavier(n, seed, with_ties):
     rng = np.random.default_rng(seed)
@@ -45,7 +44,6 @@ def test_no_spanning_tree_is_heavier(n, seed, with_ties):
     assert sum(weights[u, v] for u, v in edges) == pytest.approx(best, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_centre_has_the_smallest_eccentricity(n, seed):
     rng = np.random.default_rng(seed)

@@ -174,7 +174,7 @@ def test_the_table_of_kinds():
         assert word in out.getvalue()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.floats(-1e9, 1e9), st.integers(0, 40)), min_size=1, max_size=30)
 )

@@ -129,7 +129,7 @@ def test_a_date_may_come_as_a_datetime():
     np.testing.assert_array_equal(Columns.learn(moments).encode(days), Columns.learn(moments).encode(moments))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_moment_comes_back(data):
     dtype = data.draw(st.sampled_from(TEMPORAL))
