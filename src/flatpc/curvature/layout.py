@@ -9,7 +9,7 @@ Bernoulli is the categorical `[p(0), p(1)]`, with two numbers that move independ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -185,35 +185,36 @@ def share_of_sum(reduction: str, n_rows: int, allowed: tuple[str, ...] = REDUCTI
 
 
 class FlatIndex:
-    """Where each node's part of a layout's vector lies in the flat arrays of the numba engine."""
+    """Where each entry of a layout's vector lies in the flat arrays of the numba engine; masked edges lie nowhere."""
 
     def __init__(self, layout: Layout, program: Program) -> None:
-        self._layout, self._program = layout, program
-
-    def _views(self, weights: Any, tables: Any) -> Iterator[tuple[slice, Any, Any]]:
-        """For each node its part of the vectors, the same part of the flat arrays `[D, ...]`, and its mask if it has one."""
-        start = 0
-        for i, (rows, columns) in self._layout.shapes.items():
-            node = self._layout.circuit.nodes[i]
-            if i in self._program.weight_blocks:
-                view = weight_view(self._layout.circuit, self._program, weights, i)
+        n_weights, n_inputs = program.n_weights, program.n_inputs
+        weights, tables = np.arange(n_weights)[None], n_weights + np.arange(n_inputs)[None]
+        parts = []
+        for i, (_, columns) in layout.shapes.items():
+            node = layout.circuit.nodes[i]
+            if i in program.weight_blocks:
+                view = weight_view(layout.circuit, program, weights, i)
             else:
-                view = input_view(self._layout.circuit, self._program, tables, i)[:, :columns].swapaxes(1, 2)
-            yield slice(start, start + rows * columns), view, node.mask if isinstance(node, Sum) else None
-            start += rows * columns
+                view = input_view(layout.circuit, program, tables, i)[:, :columns].swapaxes(1, 2)
+            mask = node.mask if isinstance(node, Sum) else None
+            parts.append(np.ravel(view if mask is None else np.where(mask, view, n_weights + n_inputs)))
+        self._to_vector = np.concatenate(parts) if parts else np.empty(0, np.intp)
+        to_flat = np.full(n_weights + n_inputs + 1, layout.size)
+        to_flat[self._to_vector] = np.arange(layout.size)
+        self._to_weights, self._to_tables = to_flat[:n_weights], to_flat[n_weights:-1]
 
     def spread(self, vectors: Array, dtype: Any = np.float64) -> tuple[Any, Array]:
         """Vectors `[D, P]` as flat weights and flat tables `[D, ...]`, zero wherever there is no parameter."""
-        weights = np.zeros((len(vectors), self._program.n_weights), dtype)
-        tables = np.zeros((len(vectors), self._program.n_inputs))
-        for part, view, mask in self._views(weights, tables):
-            mine = vectors[:, part].reshape(view.shape)
-            view[...] = mine if mask is None else np.where(mask, mine, 0.0)
-        return weights, tables
+        padded = _with_a_zero(vectors)
+        weights, tables = padded.take(self._to_weights, axis=1), padded.take(self._to_tables, axis=1)
+        return weights.astype(dtype, copy=False), tables
 
     def collect(self, weights: Any, tables: Array) -> Array:
         """Flat weights and flat tables as vectors, zero where a mask removes the edge."""
-        out = np.empty((len(weights), self._layout.size))
-        for part, view, mask in self._views(weights, tables):
-            out[:, part] = (view if mask is None else np.where(mask, view, 0.0)).reshape(len(out), -1)
-        return out
+        return _with_a_zero(weights, tables).take(self._to_vector, axis=1)
+
+
+def _with_a_zero(*parts: Any) -> Array:
+    """Rows `[D, ...]` beside each other, each with a zero at its end."""
+    return np.concatenate([*parts, np.zeros((len(parts[0]), 1))], axis=1, dtype=np.float64)
