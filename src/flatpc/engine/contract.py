@@ -77,11 +77,11 @@ class Work:
     """Steps of the program, once for each pass."""
     multiplications: float = 0.0
 
-    def count(self, rows_of: NDArray[np.int32], cost: Array) -> None:
-        """Add one pass with so many sub-rows for each step."""
+    def count(self, steps: int, multiplications: float) -> None:
+        """Add one pass."""
         self.passes += 1
-        self.steps += len(rows_of)
-        self.multiplications += float(rows_of @ cost)
+        self.steps += steps
+        self.multiplications += multiplications
 
 
 class Evaluator(Protocol):

@@ -140,8 +140,10 @@ class Evaluator:
         return many
 
     def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, Orders]:
-        """How many threads a pass is worth, and the orders in which they go up and down."""
-        n_threads = 1 if self.n_threads == 1 else min(self.n_threads, 1 + int(rows_of @ self._cost / WORTH_A_THREAD))
+        """How many threads a pass is worth, which is counted, and the orders in which they go up and down."""
+        cost = float(self._cost.dot(rows_of))
+        self.work.count(len(rows_of) + _CALL * len(self.general), cost)
+        n_threads = min(self.n_threads, 1 + int(cost / WORTH_A_THREAD))
         if n_threads == 1:
             return 1, self._depth_first
         if self._orders is None:
@@ -156,8 +158,6 @@ class Evaluator:
         for each in self.general:
             each.put_values(plan, self.inputs, self._values, self._scales, self._losses)
         rows_of = plan.batch.at[:, columns.ROWS]
-        self.work.count(rows_of, self._cost)
-        self.work.steps += _CALL * len(self.general)
         n_threads, (order, _) = self._team(rows_of)
         work = work_items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
@@ -195,8 +195,6 @@ class Evaluator:
     ) -> None:
         self._adjoints = _grown(self._adjoints, size)
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
-        self.work.count(rows_of, self._cost)
-        self.work.steps += _CALL * len(self.general)
         n_threads, (_, order) = self._team(rows_of)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         work = work_items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)

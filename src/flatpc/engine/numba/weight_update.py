@@ -10,12 +10,14 @@ from flatpc.engine.numba._kernels.threads import run
 from flatpc.engine.numba._kernels.update import PLAIN
 from flatpc.engine.numba.program import Program
 
+_ALL_SOLVERS = frozenset({0})
+
 
 def solvable(rule: Rule, dtype: str) -> Rule:
     """The same rule with what its update needs to be solved, compiled for weights of this precision."""
     if rule.kind == PLAIN:
         return rule
-    return rule._replace(solver=int(passes.SOLVERS.table(frozenset({0}), dtype)[0]))
+    return Rule(*rule[:-1], int(passes.SOLVERS.table(_ALL_SOLVERS, dtype)[0]))
 
 
 def update_weights(
