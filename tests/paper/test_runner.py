@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,18 @@ class TestSweep:
         assert 0 < outcome.ran < 8
         assert outcome.left == 24 - outcome.ran
         assert sweep(CELLS, toy, SETTINGS, tmp_path, n_jobs=1).ran == outcome.left
+
+    def test_a_run_counts_for_its_twin(self, tmp_path: Path) -> None:
+        settings = {"text": protocols.HCLT["text"], "ours": protocols.HCLT["ours"]}
+        twin = TABLES["table2"].twin
+        ours = [Cell("toy", "set0", 0.1, 0, method, "ours") for method in ("plain", "mu=0.1")]
+        text = [replace(cell, protocol="text") for cell in ours]
+        assert sweep(ours, toy, settings, tmp_path, n_jobs=1, twin=twin).ran == 2
+        assert sweep(text, toy, settings, tmp_path, n_jobs=1, twin=twin).ran == 1
+        found = {(r.cell.method, r.cell.protocol): r for r in Results(tmp_path, "toy").all().values()}
+        assert len(found) == 4
+        assert found["plain", "text"].metrics["test_nll"] == found["plain", "ours"].metrics["test_nll"]
+        assert found["plain", "text"].seconds == 0 < found["mu=0.1", "text"].seconds
 
     def test_nothing_to_do(self, tmp_path: Path) -> None:
         assert sweep([], toy, SETTINGS, tmp_path).ran == 0
@@ -194,3 +207,17 @@ class TestTables:
     def test_unknown_table(self) -> None:
         with pytest.raises(OptionError, match="table1"):
             table("table9")
+
+
+@pytest.mark.data
+@pytest.mark.skipif("FLATPC_DATA" not in os.environ, reason="needs the binary data sets: set FLATPC_DATA to their folder")
+@pytest.mark.parametrize(("name", "dataset"), [("table1", "spiral"), ("table2", "nltcs")])
+def test_twins_are_alike(name: str, dataset: str) -> None:
+    declared = table(name)
+    for method in declared.same:
+        cell = Cell(name, dataset, 0.01, 0, method, "text")
+        twin = declared.twin(cell)
+        assert twin is not None
+        assert declared.run(cell, declared.settings["text"]) == declared.run(twin, declared.settings["ours"])
+    assert declared.twin(Cell(name, dataset, 0.01, 0, "mu=0.1", "text")) is None
+    assert declared.twin(Cell(name, dataset, 0.01, 0, declared.same[0], "code")) is None

@@ -63,7 +63,10 @@ def reproduce(
             eta = f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
             bar.update(task, completed=len(cells) - left, eta=eta, last=result.cell.label)
 
-        return sweep(cells, declared.run, declared.settings, folder, n_jobs=n_jobs, budget=budget, retry=retry, watch=watch)
+        return sweep(
+            cells, declared.run, declared.settings, folder,
+            n_jobs=n_jobs, budget=budget, retry=retry, watch=watch, twin=declared.twin,
+        )  # fmt: skip
 
 
 def _left(name: str, folder: str | os.PathLike[str], cells: Sequence[object], settings: dict[str, object]) -> int:

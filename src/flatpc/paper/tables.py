@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flatpc.datasets import DEBD, MANIFOLDS
@@ -33,6 +33,8 @@ RIVALS = {"table1": simple_densities.NAMES, "table2": (*LAPLACE, "factorized", "
 """Of all protocols."""
 OURS = {"table1": ("default",), "table2": ()}
 """What the protocol `ours` has besides."""
+SAME = {"table1": simple_densities.NAMES, "table2": ("plain", "mean-flow", *RIVALS["table2"])}
+"""Methods whose runs `text` and `ours` have in common: the same rows, and nothing in which the two differ."""
 FRACTIONS = (0.01, 0.05, 0.1, 0.5, 1.0)
 TRIALS = range(5)
 
@@ -63,6 +65,8 @@ class Table:
     """The pairs of data set and fraction that are run; None is for all of them."""
     timed: tuple[str, ...] = ()
     """Methods that do as much as they can within a time, so that other machines get other numbers."""
+    same: tuple[str, ...] = ()
+    """Methods that the protocols `text` and `ours` do alike, so that one run counts for both."""
     missing: Callable[[Cell], str] | None = None
     """Which package a cell needs that is not installed, and how to get it, or nothing; such cells are skipped."""
 
@@ -85,6 +89,11 @@ class Table:
             _chosen("method", methods, self.methods[protocol]),
         ]
         return list(self._cells(protocol, *chosen))
+
+    def twin(self, cell: Cell) -> Cell | None:
+        """The cell of another protocol whose run is the same, if there is one."""
+        other = {"text": "ours", "ours": "text"}.get(cell.protocol)
+        return replace(cell, protocol=other) if other is not None and cell.method in self.same else None
 
     def _cells(
         self, protocol: str, datasets: Sequence[str], fractions: Sequence[float], trials: Sequence[int], methods: Sequence[str]
@@ -114,7 +123,7 @@ def _methods(name: str, protocol: str) -> tuple[str, ...]:
 
 def _paper_table(name: str, title: str, run: Callable[[Cell, Any], Metrics], settings: dict[str, Any], **options: Any) -> Table:
     methods = {protocol: _methods(name, protocol) for protocol in settings}
-    return Table(name, title, run, settings, methods=methods, choices=CHOICES[name], **options)
+    return Table(name, title, run, settings, methods=methods, choices=CHOICES[name], same=SAME[name], **options)
 
 
 TABLES = {
