@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from flatpc.datasets import DEBD, DEBD_EXTRA, debd, download, load_debd
+from flatpc.datasets import DEBD, DEBD_EXTRA, debd, download, load_debd, local_files
 from flatpc.datasets.debd import Benchmark, Registry, registry
 from flatpc.datasets.download import DownloadError
 from flatpc.errors import DataError, OptionError
@@ -131,9 +131,9 @@ def test_a_download_is_parsed_packed_and_kept(small, cache, monkeypatch):
     known, splits = small
     with served(files_of(splits)) as (url, asked):
         use(monkeypatch, url, known)
-        assert not debd.is_local(known)
+        assert not local_files.is_local(known.file)
         first = load_debd("dna")
-        assert debd.is_local(known)
+        assert local_files.is_local(known.file)
         again = load_debd("dna")
     assert len(asked) == 3
     for name, rows in splits.items():

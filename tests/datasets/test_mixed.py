@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from flatpc.datasets import MIXED, PACKAGED, Column, TableSplits, download, load, load_mixed, load_packaged, mixed
+from flatpc.datasets import MIXED, PACKAGED, Column, TableSplits, download, load, load_mixed, load_packaged, local_files, mixed
 from flatpc.datasets.download import HDF5_HEADER, DownloadError
 from flatpc.datasets.mixed import MixedRegistry, MixedTable, mixed_registry
 from flatpc.datasets.packaged import sizes
@@ -80,10 +80,10 @@ def test_rows_come_from_their_repository_once(small, tmp_path, monkeypatch):
     files = {f"/winePP/{name}.hdf5": original(rows) for name, rows in splits.items()}
     with served(files) as (url, asked):
         monkeypatch.setattr(mixed, "mixed_registry", lambda: MixedRegistry(url, {"wine": known}))
-        assert not mixed.is_local(known)
+        assert not local_files.is_local(known.file)
         same_rows(load_mixed("wine"), splits)
         same_rows(load_mixed("wine"), splits)
-        assert mixed.is_local(known)
+        assert local_files.is_local(known.file)
         assert len(asked) == 3
     (tmp_path / "mixed" / "wine.npz").unlink()
     with served({**files, "/winePP/test.hdf5": original(splits["test"] + 1)}) as (url, _):

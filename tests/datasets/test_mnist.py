@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from flatpc.datasets import datasets, load, load_mnist, mnist
+from flatpc.datasets import datasets, load, load_mnist, local_files, mnist
 from flatpc.datasets.download import DownloadError
 from flatpc.errors import DataError
 from tests.datasets.test_debd import served
@@ -99,12 +99,12 @@ def test_originals_are_downloaded_once_and_checked(small, tmp_path, monkeypatch)
     monkeypatch.setattr(mnist, "fetch", partial(mnist.fetch, retries=0))
     with pytest.raises(DataError, match="allow the download"):
         load_mnist(download=False)
-    assert not mnist.is_local()
+    assert not local_files.is_local(mnist.FILE)
     with served({**files, "/test-labels.gz": gzip.compress(b"other")}) as (url, _):
         monkeypatch.setattr(mnist, "URL", url)
         with pytest.raises(DownloadError, match=r"not the test labels: wrong SHA-256.*FLATPC_DATA"):
             load_mnist()
-    assert not mnist.is_local()
+    assert not local_files.is_local(mnist.FILE)
     with served(files) as (url, _):
         monkeypatch.setattr(mnist, "URL", url)
         found = load_mnist()

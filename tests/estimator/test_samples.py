@@ -7,7 +7,8 @@ import pytest
 
 import flatpc as fp
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED
-from flatpc.datasets.mixed import is_local, mixed_registry
+from flatpc.datasets.local_files import is_local
+from flatpc.datasets.mixed import mixed_registry
 from flatpc.paper.people import load_table
 
 ROWS, DRAWN = 250, 400
@@ -17,7 +18,7 @@ FEW = ("mixed/crx", "mixed/autism", "mixed/anneal-U", "sklearn/iris", "sklearn/w
 
 
 def tables():
-    names = [*PACKAGED, *sorted(MANIFOLDS), *(f"mixed/{name}" for name in MIXED if is_local(mixed_registry().sets[name]))]
+    names = [*PACKAGED, *sorted(MANIFOLDS), *(f"mixed/{name}" for name in MIXED if is_local(mixed_registry().sets[name].file))]
     return [name for name in names if LONG or name in FEW]
 
 

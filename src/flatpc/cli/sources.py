@@ -79,10 +79,11 @@ def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
 
 def _announce_download(name: str) -> None:
     """One line in place of the downloader's own."""
-    from flatpc.datasets.debd import is_local, registry
+    from flatpc.datasets.debd import registry
+    from flatpc.datasets.local_files import is_local
 
     benchmark = registry().sets.get(name)
-    if benchmark is not None and not os.environ.get("FLATPC_DATA") and not is_local(benchmark):
+    if benchmark is not None and not os.environ.get("FLATPC_DATA") and not is_local(benchmark.file):
         import pooch
 
         pooch.get_logger().setLevel("ERROR")

@@ -8,13 +8,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from flatpc._options import choice, seed_number
-from flatpc.datasets.debd import DEBD, SPLITS, is_local, load_debd, registry
+from flatpc.datasets.debd import DEBD, SPLITS, load_debd, registry
 from flatpc.datasets.gaussian_mixture import N_VARIABLES, gaussian_mixture_splits
+from flatpc.datasets.local_files import is_local
 from flatpc.datasets.manifolds import MANIFOLDS, SPLIT_SIZE, manifold, manifold_splits
 from flatpc.datasets.mixed import FOLDER, load_mixed, mixed_registry
-from flatpc.datasets.mixed import is_local as mixed_is_local
-from flatpc.datasets.mnist import N_VALID, SHAPE, load_mnist
-from flatpc.datasets.mnist import is_local as mnist_is_local
+from flatpc.datasets.mnist import FILE, N_VALID, SHAPE, load_mnist
 from flatpc.datasets.packaged import PACKAGED, load_packaged, sizes
 from flatpc.datasets.splits import Splits
 
@@ -57,11 +56,11 @@ def datasets() -> list[DataSet]:
     out.append(DataSet("gaussian_mixture", "continuous", N_VARIABLES, rows, "drawn by seed", True))
     for name, known in registry().sets.items():
         source = "binary benchmark" if name in DEBD else "further binary benchmark"
-        out.append(DataSet(name, "binary", known.n_variables, known.rows, source, is_local(known)))
+        out.append(DataSet(name, "binary", known.n_variables, known.rows, source, is_local(known.file)))
     for name, table in mixed_registry().sets.items():
-        out.append(DataSet(f"{FOLDER}/{name}", "mixed", len(table.n_values), table.rows, "mixed table", mixed_is_local(table)))
+        out.append(DataSet(f"{FOLDER}/{name}", "mixed", len(table.n_values), table.rows, "mixed table", is_local(table.file)))
     images = {"train": 60_000 - N_VALID, "valid": N_VALID, "test": 10_000}
-    out.append(DataSet("mnist", "image", SHAPE[0] * SHAPE[1], images, "handwritten digits", mnist_is_local()))
+    out.append(DataSet("mnist", "image", SHAPE[0] * SHAPE[1], images, "handwritten digits", is_local(FILE)))
     for name, package in PACKAGED.items():
         where = f"table inside {name.partition('/')[0]}"
         out.append(DataSet(name, "mixed", package.n_columns, sizes(name), where, find_spec(package.package) is not None))

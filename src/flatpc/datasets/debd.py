@@ -1,14 +1,11 @@
 """The binary benchmarks of density estimation by name, from a folder of the user's or from their public repository.
 
-A benchmark is one file `<folder>/<name>.npz` with `train`, `valid` and `test`, rows packed eight variables to a byte, and
-`num_vars`. It is looked for in the folder that is passed; else in the one named by the environment variable `FLATPC_DATA`; and if
-there is none, in the user's cache, where it is put by a download (`flatpc.datasets.download`). Wherever it comes from, its rows
-are checked against the SHA-256 digests in `digests.json`.
+A benchmark is one file `<folder>/<name>.npz` (`flatpc.datasets.local_files`) with `train`, `valid` and `test`, rows packed eight
+variables to a byte, and `num_vars`. Wherever it comes from, its rows are checked against the SHA-256 digests in `digests.json`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -19,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import choice, file_path, flag
+from flatpc._options import choice
+from flatpc.datasets import local_files
 from flatpc.datasets.splits import Splits
 from flatpc.errors import DataError
 from flatpc.tables.npz import read_npz
@@ -51,9 +49,10 @@ class Benchmark:
     text_sha256: dict[str, str]
     """Of each split's public original, comma-separated text."""
 
-    def file(self, home: Path) -> Path:
-        """Where its packed rows lie below `home`."""
-        return home / self.folder / f"{self.name}.npz"
+    @property
+    def file(self) -> Path:
+        """Where its packed rows lie below the folder that holds the data."""
+        return Path(self.folder) / f"{self.name}.npz"
 
 
 @dataclass(frozen=True)
@@ -106,33 +105,15 @@ def load_debd(name: str, folder: str | os.PathLike[str] | None = None, *, downlo
     """
     known = registry().sets
     benchmark = known[choice("name", name, known)]
-    flag("download", download)
-    found = os.environ.get("FLATPC_DATA") if folder is None else file_path("folder", folder)
-    if found:
-        path = benchmark.file(Path(found))
-        if not path.is_file():
-            raise DataError(
-                f"There is no {path}. FLATPC_DATA (or folder=...) names the folder above {benchmark.folder}/; "
-                f"unset it to download {name}."
-            )
-    else:
-        from flatpc.datasets.download import cache_folder, fetch
-
-        path = benchmark.file(cache_folder())
-        if not path.is_file():
-            if not download:
-                raise DataError(f"{name} is not on this machine; allow the download, or set FLATPC_DATA to a folder that has it.")
-            fetch(benchmark, registry().url, path)
+    path = local_files.find(benchmark.file, folder, download, lambda path: _fetch(benchmark, path))
     splits = read_packed(path, benchmark)
     return Splits(name, *(splits[split].astype(np.float64) for split in SPLITS))
 
 
-def is_local(benchmark: Benchmark) -> bool:
-    """Whether `load_debd` would find the set without a download."""
-    from flatpc.datasets.download import cache_folder
+def _fetch(benchmark: Benchmark, path: Path) -> None:
+    from flatpc.datasets.download import fetch
 
-    found = os.environ.get("FLATPC_DATA")
-    return benchmark.file(Path(found) if found else cache_folder()).is_file()
+    fetch(benchmark, registry().url, path)
 
 
 def read_packed(path: Path, benchmark: Benchmark) -> dict[str, Bits]:
@@ -143,7 +124,5 @@ def read_packed(path: Path, benchmark: Benchmark) -> dict[str, Bits]:
         splits = {split: np.unpackbits(file[split], axis=1, count=n_variables) for split in SPLITS}
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} can't be read ({error}); delete it and fetch it again.") from None
-    for split, rows in splits.items():
-        if hashlib.sha256(rows.tobytes()).hexdigest() != benchmark.sha256[split]:
-            raise DataError(f"{path}: the {split} rows are not those of {benchmark.name}; delete the file and fetch it again.")
+    local_files.check_rows(path, benchmark.name, splits, benchmark.sha256)
     return splits

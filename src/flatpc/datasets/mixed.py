@@ -1,9 +1,7 @@
 """Thirteen tables of discrete and continuous columns, with the splits that papers compare on.
 
-A table is one file `<folder>/mixed/<name>.npz` with `train`, `valid` and `test`, NaN where a value is missing. It is looked for
-in the folder that is passed; else in the one named by the environment variable `FLATPC_DATA`; and if there is none, in the
-user's cache, where it is put by a download (`flatpc.datasets.download`). Wherever it comes from, its rows are checked against
-the SHA-256 digests in `mixed.json`.
+A table is one file `<folder>/mixed/<name>.npz` (`flatpc.datasets.local_files`) with `train`, `valid` and `test`, NaN where a
+value is missing. Wherever it comes from, its rows are checked against the SHA-256 digests in `mixed.json`.
 
 Most of the continuous columns are rounded. A density may be as high as one likes at values that repeat; `resolutions` says how
 fine a column is, which bounds what a density there can mean.
@@ -11,7 +9,6 @@ fine a column is, which bounds what a density there can mean.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -21,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flatpc._options import choice, file_path, flag
+from flatpc._options import choice
 from flatpc._typing import Array
+from flatpc.datasets import local_files
 from flatpc.datasets.debd import SPLITS
 from flatpc.datasets.table_splits import Column, TableSplits
 from flatpc.errors import DataError
@@ -60,9 +58,10 @@ class MixedTable:
         pairs = zip(self.n_values, self.first_value, strict=True)
         return tuple(Column(f"x{i}", tuple(range(first, first + n)) if n else None) for i, (n, first) in enumerate(pairs))
 
-    def file(self, home: Path) -> Path:
-        """Where its rows lie below `home`."""
-        return home / FOLDER / f"{self.name}.npz"
+    @property
+    def file(self) -> Path:
+        """Where its rows lie below the folder that holds the data."""
+        return Path(FOLDER) / f"{self.name}.npz"
 
 
 @dataclass(frozen=True)
@@ -115,34 +114,17 @@ def load_mixed(name: str, folder: str | os.PathLike[str] | None = None, *, downl
     """
     known = mixed_registry().sets
     table = known[choice("name", name, known)]
-    flag("download", download)
-    found = os.environ.get("FLATPC_DATA") if folder is None else file_path("folder", folder)
-    if found:
-        path = table.file(Path(found))
-        if not path.is_file():
-            raise DataError(
-                f"There is no {path}. FLATPC_DATA (or folder=...) names the folder above {FOLDER}/; unset it to download {name}."
-            )
-    else:
-        from flatpc.datasets.download import cache_folder, fetch_mixed
-
-        path = table.file(cache_folder())
-        if not path.is_file():
-            if not download:
-                raise DataError(f"{name} is not on this machine; allow the download, or set FLATPC_DATA to a folder that has it.")
-            fetch_mixed(table, mixed_registry().url, path)
+    path = local_files.find(table.file, folder, download, lambda path: _fetch(table, path))
     splits = read_mixed(path, table)
     first = np.array(table.first_value, float)
     train, valid, test = (splits[split] - first for split in SPLITS)
     return TableSplits(name, train, valid, test, columns=table.columns)
 
 
-def is_local(table: MixedTable) -> bool:
-    """Whether `load_mixed` would find the table without a download."""
-    from flatpc.datasets.download import cache_folder
+def _fetch(table: MixedTable, path: Path) -> None:
+    from flatpc.datasets.download import fetch_mixed
 
-    found = os.environ.get("FLATPC_DATA")
-    return table.file(Path(found) if found else cache_folder()).is_file()
+    fetch_mixed(table, mixed_registry().url, path)
 
 
 def read_mixed(path: Path, table: MixedTable) -> dict[str, Array]:
@@ -151,7 +133,5 @@ def read_mixed(path: Path, table: MixedTable) -> dict[str, Array]:
     if missing := [split for split in SPLITS if split not in file]:
         raise DataError(f"{path} has no {missing[0]} rows; delete it and fetch it again.")
     splits = {split: np.ascontiguousarray(file[split], "<f8") for split in SPLITS}
-    for split, rows in splits.items():
-        if hashlib.sha256(rows.tobytes()).hexdigest() != table.sha256[split]:
-            raise DataError(f"{path}: the {split} rows are not those of {table.name}; delete the file and fetch it again.")
+    local_files.check_rows(path, table.name, splits, table.sha256)
     return splits

@@ -1,8 +1,7 @@
 """MNIST: 70,000 handwritten digits, 28 × 28 pixels of 256 shades, with their labels.
 
-The images are one file `<folder>/mnist/mnist.npz` with `train`, `valid`, `test` of bytes and `y_train`, `y_valid`, `y_test`. It
-is looked for in the folder that is passed; else in the one named by the environment variable `FLATPC_DATA`; and if there is
-none, in the user's cache, where it is put by a download of the four public originals, each checked against its SHA-256.
+The images are one file `<folder>/mnist/mnist.npz` (`flatpc.datasets.local_files`) with `train`, `valid`, `test` of bytes and
+`y_train`, `y_valid`, `y_test`. A download makes it of the four public originals, each checked against its SHA-256.
 
 Wherever they come from, training images are put in the order of the SHA-256 of their pixels and label: an order that looks like
 chance and is the same everywhere. The last 5,000 of them are the validation rows.
@@ -20,12 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import file_path, flag
+from flatpc.datasets import local_files
 from flatpc.datasets.splits import Splits, fraction_of
 from flatpc.errors import DataError
 from flatpc.tables.npz import read_npz
 
 SHAPE = (28, 28)
+FILE = Path("mnist") / "mnist.npz"
+"""Where the images lie below the folder that holds the data."""
 N_VALID = 5_000
 URL = "https://ossci-datasets.s3.amazonaws.com/mnist"
 ORIGINALS = {
@@ -111,36 +112,7 @@ def load_mnist(folder: str | os.PathLike[str] | None = None, *, download: bool =
     DataError
         If the images are not there, or are not those of MNIST.
     """
-    flag("download", download)
-    found = os.environ.get("FLATPC_DATA") if folder is None else file_path("folder", folder)
-    if found:
-        path = file(Path(found))
-        if not path.is_file():
-            raise DataError(
-                f"There is no {path}. FLATPC_DATA (or folder=...) names the folder above mnist/; unset it to download."
-            )
-    else:
-        from flatpc.datasets.download import cache_folder
-
-        path = file(cache_folder())
-        if not path.is_file():
-            if not download:
-                raise DataError("mnist is not on this machine; allow the download, or set FLATPC_DATA to a folder that has it.")
-            fetch(path)
-    return read(path)
-
-
-def file(home: Path) -> Path:
-    """Where the images lie below `home`."""
-    return home / "mnist" / "mnist.npz"
-
-
-def is_local() -> bool:
-    """Whether `load_mnist` would find the images without a download."""
-    from flatpc.datasets.download import cache_folder
-
-    found = os.environ.get("FLATPC_DATA")
-    return file(Path(found) if found else cache_folder()).is_file()
+    return read(local_files.find(FILE, folder, download, fetch))
 
 
 def fetch(path: Path, *, retries: int = 2) -> None:
