@@ -21,9 +21,9 @@ DATASETS = examples("flatpc datasets", "flatpc datasets --json | jq -r '.[].name
 
 
 def datasets(json: Json = False) -> None:
-    """List the data sets that have a name: the manifolds, which are drawn by seed, and the binary benchmarks.
+    """List the data sets that have a name: manifolds, binary benchmarks, mixed tables, MNIST, tables inside packages.
 
-    Benchmarks are read from the folder that the environment variable FLATPC_DATA names; without it they are downloaded once.
+    Manifolds are drawn by seed. Benchmarks, mixed tables and MNIST are read from the folder that the environment variable FLATPC_DATA names; without it they are downloaded once.
     """
     from flatpc.datasets import datasets as all_of_them
 
