@@ -92,6 +92,12 @@ class TestComparison:
         assert len(comparison.missing()) == 8 * 5 - 2
         assert comparison.partial() == [("helix", 0.01), ("spiral", 0.01)]
 
+    def test_it_says_among_which_methods_was_chosen_if_not_all_were_run(self, comparison):
+        assert comparison.among == " (chosen among mu=0.1, adaptive only)"
+        every = ("plain", *TABLES["table1"].choices["text"])
+        assert Comparison(TABLES["table1"], [einsum("spiral", 1.0, 0, m, 1.0, 1.0, 1.0, 1.0) for m in every]).among == ""
+        assert Comparison(TABLES["table1"], []).among == ""
+
     def test_gains_of_negative_nlls_keep_their_sign(self):
         runs = [
             einsum("spiral", 1.0, 0, "plain", -2.0, -1.0, -1.0, 1.0),
@@ -172,7 +178,8 @@ class TestClaims:
         assert claim.papers(comparison) == pytest.approx([(62.11 + 32.38) / 2])
         assert claim.papers() == pytest.approx([49.53], abs=0.005)
         assert claim.data_sets(comparison) == (2, 8)
-        assert claimed(claim, comparison) == "**undecided**: 5.0 ± 30.0 (of 2 of 8 data sets, on which the paper has 47.2)"
+        said = "**undecided**: 5.0 ± 30.0 (of 2 of 8 data sets, on which the paper has 47.2)"
+        assert claimed(claim, comparison) == said + comparison.among
 
     def test_a_part_that_fails_refutes_the_whole(self):
         runs = [

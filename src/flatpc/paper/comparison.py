@@ -100,6 +100,12 @@ class Comparison:
     def __bool__(self) -> bool:
         return bool(self.n_runs)
 
+    @property
+    def among(self) -> str:
+        """Among which methods the regularised model was chosen, if some of the protocol's were run nowhere."""
+        every = len(self.regularised) == len(self.table.choices[self.protocol])
+        return "" if every or not self.regularised else f" (chosen among {', '.join(self.regularised)} only)"
+
     def complete(self, dataset: str, fraction: float) -> list[Trial]:
         """The trials that have the plain model and every regularised one that was run anywhere."""
         trials = self.trials.get((dataset, fraction), {})

@@ -70,7 +70,7 @@ def gains(found: Sequence[Comparison], name: str) -> tuple[list[str], list[list[
         rows.append([title, "paper", *map(_number, theirs)])
         for comparison in found:
             means = [comparison.mean_gain(fraction, quantity) for fraction in FRACTIONS]
-            title = f"`{comparison.protocol}`"
+            title = f"`{comparison.protocol}`{comparison.among}"
             rows.append(["", title, *("not run" if mean is None else mean.text() for mean in means)])
             if any(0 < len(comparison.ran(fraction)) < len(comparison.table.datasets) for fraction in FRACTIONS):
                 same = [comparison.papers_mean_gain(fraction, quantity) for fraction in FRACTIONS]
@@ -100,7 +100,7 @@ def claimed(claim: Claim, comparison: Comparison) -> str:
     ran, whole = claim.data_sets(comparison)
     numbers = ", ".join(f"{_short(mean.value)} ± {mean.error:.1f}" for mean in values)
     part = f" (of {ran} of {whole} data sets, on which the paper has {', '.join(map(_short, claim.papers(comparison)))})"
-    return f"**{claim.verdict(comparison)}**: {numbers}{part if ran < whole else ''}"
+    return f"**{claim.verdict(comparison)}**: {numbers}{part if ran < whole else ''}{comparison.among}"
 
 
 def asked(answers: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
