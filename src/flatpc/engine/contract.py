@@ -76,6 +76,8 @@ class Work:
     steps: int = 0
     """Steps of the program, once for each pass."""
     multiplications: float = 0.0
+    calls: int = 0
+    """Of families, for their densities, statistics and updates."""
 
     def count(self, rows_of: NDArray[np.int32], cost: Array) -> None:
         """Add one pass with so many sub-rows for each step."""

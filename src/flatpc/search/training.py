@@ -180,9 +180,9 @@ class Task:
         return [own - first for own, first in zip(self.fronts[plan.front].volumes, self.fronts[0].volumes, strict=True)]
 
     @cached_property
-    def shape(self) -> tuple[int, int]:
-        """Rows learnt from, of the largest split, and variables."""
-        return max(len(split.train) for split in self.splits), len(self.families)
+    def n_rows(self) -> int:
+        """Rows learnt from, of the largest split."""
+        return max(len(split.train) for split in self.splits)
 
     @cached_property
     def judges(self) -> Sample:
@@ -192,7 +192,7 @@ class Task:
     def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
         """Build a candidate, and judge it if it is counted."""
         self._check_time()
-        spent = len(self.splits) * plan.work(*self.shape)
+        spent = len(self.splits) * plan.work(self.n_rows, self.families)
         if plan.trained:
             circuits = [build(plan, split.train, self, copy, whole) for split in self.splits_of(plan)]
             parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
@@ -228,7 +228,7 @@ class Task:
         number = candidate.begun
         candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
-        size = batch_size(min(self.shape[0], self.most_rows or self.shape[0]), number)
+        size = batch_size(min(self.n_rows, self.most_rows or self.n_rows), number)
         if candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
@@ -259,8 +259,9 @@ class Task:
             results.append(result)
             done = max(done, len(result.history))
             passes = work.of_passes(result.work)
+            n_rows = min(planned.n_rows or len(split.train), len(split.train)) + len(split.valid)
             candidate.passes += passes
-            candidate.training += work.of_setup(len(result.circuit.nodes)) + passes
+            candidate.training += work.of_setup(len(result.circuit.nodes), n_rows * len(self.families)) + passes
             stopped = result.stopped if result.stopped in ("interrupted", "time budget") else stopped
             if stopped:
                 break
