@@ -35,8 +35,8 @@ class Discretized(Wrapping):
     """Numbers that were rounded: a continuous family seen through a resolution r, P(x) = the probability of x ± r/2.
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
-    repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2: in closed
-    form for Gaussians, otherwise by 25 points of quadrature for each value that occurs.
+    repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2: in
+    closed form for Gaussians, otherwise by 25 points of quadrature for each value that occurs.
 
     >>> import flatpc as fp
     >>> import numpy as np
@@ -86,7 +86,7 @@ class Discretized(Wrapping):
             raise OptionError(f"Discretized: low is {self.low!r} and high {self.high!r}; give them in ascending order.")
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> Cost:  # type: ignore[override]
         """Of an interval in closed form; or of quadrature."""
         if self.family.follows("statistics_between", of="statistics"):
             return Cost(1500.0, 2500.0, self.family.cost.update)

@@ -218,7 +218,7 @@ class Gaussian(Family):
             flip = a + b > 0
             lower, upper = log_ndtr(np.where(flip, -b, a)), log_ndtr(np.where(flip, -a, b))
             out = upper + np.log(-np.expm1(lower - upper))
-            narrow, middle, width = _narrow(a, b)
+            narrow, middle, width = self._narrow(parameters, start, end)
             near = np.log(width) - (middle**2 + math.log(2 * math.pi)) / 2 + np.log1p(width**2 * (middle**2 - 1) / 24)
         return np.where(narrow, near, out)
 
@@ -228,7 +228,7 @@ class Gaussian(Family):
         log_inside = self.log_between(parameters, start, end)
         with np.errstate(invalid="ignore", over="ignore"):
             left, right = (np.exp(-(z**2 + math.log(2 * math.pi)) / 2 - log_inside) for z in (a, b))
-            narrow, middle, width = _narrow(a, b)
+            narrow, middle, width = self._narrow(parameters, start, end)
             first = np.where(narrow, middle * (1 - width**2 / 12), left - right)
             ends = np.where(np.isinf(a), 0.0, a * left) - np.where(np.isinf(b), 0.0, b * right)
             second = np.where(narrow, middle**2 * (1 - width**2 / 6) + width**2 / 12, 1 + ends)
@@ -240,6 +240,12 @@ class Gaussian(Family):
             "deviation": scale * (flow * first).sum(axis=0),
             "squares": parameters["variance"] * (flow * second).sum(axis=0),
         }
+
+    def _narrow(self, parameters: Parameters, start: Array, end: Array) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Whether intervals are so narrow that differences of their ends have too few digits; their middles and widths."""
+        middle = self._standardized(parameters, (start + end) / 2)
+        width = (end - start)[:, None] / np.sqrt(parameters["variance"])
+        return (width < NARROW) & (abs(middle) * width < 100 * NARROW), middle, width
 
     @staticmethod
     def _standardized(parameters: Parameters, x: Array) -> Array:
@@ -297,9 +303,3 @@ class Gaussian(Family):
         deviation = x[..., None] - parameters["mean"][:, None, :]
         once = flow * deviation
         return {"count": flow.sum(1), "deviation": once.sum(1), "squares": (once * deviation).sum(1)}
-
-
-def _narrow(a: Array, b: Array) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Whether intervals are so narrow that differences of their ends have too few digits; their middles and widths."""
-    middle, width = (a + b) / 2, b - a
-    return (width < NARROW) & (abs(middle) * width < 100 * NARROW), middle, width

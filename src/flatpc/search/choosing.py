@@ -242,8 +242,8 @@ class _Search:
 
     def __init__(
         self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
-        spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int,
-        missing: str, n_threads: int | None, names: Sequence[str] | None, watch: Watch | None,
+        spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
+        time_budget: float | None, seed: int, missing: str, n_threads: int | None, names: Sequence[str] | None, watch: Watch | None,
         say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say

@@ -147,7 +147,9 @@ class Plan:
             built = work.of_mixed_trees(n_rows, n_variables, n_values, int(self.options["n_trees"])) if mixed else tree
             if self.structure == "chow_liu":
                 built *= COUNTED_SHARE
-        return built + (work.of_clusters(min(n_rows, most_rows(self.n_latents)), n_variables, self.n_latents) if self.clustered else 0.0)
+        return built + (
+            work.of_clusters(min(n_rows, most_rows(self.n_latents)), n_variables, self.n_latents) if self.clustered else 0.0
+        )
 
     def build(self, rows: Sample, families: Sequence[Family], seed: int) -> Circuit:
         """The circuit, fitted to the rows or ready to be trained on them."""

@@ -34,8 +34,10 @@ PRIOR = 0.5
 def choose_families(
     rows: Sample, families: Sequence[Family | Sequence[Family]], seed: int, allowance: float
 ) -> tuple[list[Family], float]:
-    """The family of each column, among those that it is given, and the work of choosing: with fewer splits, or the first
-    of each without a choice, if there is no allowance for more."""
+    """The family of each column, among those that it is given, and the work of choosing.
+
+    If there is no allowance for more, there are fewer splits, or none: then each column has the first of its own.
+    """
     several = {j: _comparable(rows.X[:, j], given) for j, given in enumerate(families) if not isinstance(given, Family)}
     n = min(len(rows), ROWS) // 2
     tried = [family for each in several.values() if len(each) > 1 for family in each]
