@@ -41,7 +41,7 @@ from flatpc.search.plans import (
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
 from flatpc.search.suiting import choose_families, normal_instead
-from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, build, replay
+from flatpc.search.training import MOST_EPOCHS, SLACK, Candidate, OutOfTime, Round, Task, build, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
@@ -61,8 +61,6 @@ AVERAGED = 1.5
 """Models like the best one that work is set aside for, to learn them again from all rows."""
 COPIES = 16
 """Of the best one, to be averaged with it."""
-SLACK = 2
-"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
 WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FAMILIES_SHARE, FRONTS_SHARE = 0.15, 0.1
@@ -243,8 +241,8 @@ class _Search:
     def __init__(
         self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
         spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
-        time_budget: float | None, seed: int, missing: str, n_threads: int | None, names: Sequence[str] | None, watch: Watch | None,
-        say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
+        time_budget: float | None, seed: int, missing: str, n_threads: int | None, names: Sequence[str] | None,
+        watch: Watch | None, say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
         self.given = valid is not None
@@ -289,7 +287,7 @@ class _Search:
         """Work of learning it once more, from all rows."""
         splits = self.task.splits
         share = len(self.rows) / sum(len(split.train) for split in splits)
-        return share * (candidate.building + candidate.training)
+        return share * (candidate.building + candidate.kept)
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
@@ -511,7 +509,7 @@ class _Search:
         """
         tried: dict[int, float] = {}
         for copy in range(1, COPIES + 1):
-            if self.left < best.training + self._cost(best.plan) + (self._again(best) if self.refits else 0.0):
+            if self.left < best.kept + self._cost(best.plan) + (self._again(best) if self.refits else 0.0):
                 break
             whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
             other = self._start(best.plan, copy, whole)

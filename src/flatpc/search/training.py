@@ -53,6 +53,8 @@ ALL_ROWS = 1 << 40
 INPUT_PSEUDOCOUNT = 0.1
 PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
+SLACK = 2
+"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
 MOST_EPOCHS = 100
 """Of a round."""
 SAVED_EVERY = 20
@@ -132,6 +134,12 @@ class Candidate:
             + (f", variances from {self.floor:g}" if self.floor is not None else "")
             + (f", copy {self.copy}" if self.copy else "")
         )
+
+    @property
+    def kept(self) -> float:
+        """Work of the rounds that were kept, each a little longer than it was."""
+        kept = sum(planned.epochs + SLACK for planned in self.rounds)
+        return self.training * min(kept / self.epochs, 1.0) if self.epochs else 0.0
 
     def variant(self, **changes: Any) -> Candidate:
         """The same model, to go on in another way."""
