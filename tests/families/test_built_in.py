@@ -176,6 +176,16 @@ class TestDiscretizedGaussian(fp.testing.FamilySuite):
         return by_search(self.family, x, {"mean": -1.0, "variance": 0.25})
 
 
+class TestDiscretizedWithinBounds(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.Gaussian(), 1.0, low=0.0, high=6.0)
+    parameters: ClassVar = {"mean": [-0.5, 2.0, 5.5], "variance": [1.0, 0.5, 9.0]}
+    wrong_values = (0.5, -1.0, 7.0, np.inf)
+    values: ClassVar = np.arange(0.0, 7.0)
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"mean": 2.0, "variance": 1.0})
+
+
 class TestDiscretizedGamma(fp.testing.FamilySuite):
     family = fp.Discretized(fp.Gamma(), 0.25)
     parameters: ClassVar = {"shape": [1.5, 4.0, 30.0], "mean": [0.5, 2.0, 5.0]}

@@ -41,7 +41,7 @@ def test_a_circuit_of_mapped_columns_is_one_of_the_table():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.lognormal(1, 1, 400), rng.integers(0, 2, 400), rng.normal(size=400), rng.gamma(2, 3, 400) - 5])
     families = [fp.Gaussian(), fp.Bernoulli(), fp.Gaussian(), fp.Gaussian()]
-    plain, mapped = fronts(Sample(rows), [Split(Sample(rows[:300]), Sample(rows[300:]))], families, families, 0)
+    (plain, mapped), _ = fronts(Sample(rows), [Split(Sample(rows[:300]), Sample(rows[300:]))], families, families, 0)
     assert plain.scaling.transforms == {}
     assert [type(t).__name__ for t in mapped.scaling.transforms.values()] == ["Log", "YeoJohnson"]
     assert list(mapped.scaling.transforms) == [0, 3]
@@ -215,4 +215,6 @@ def test_work_is_a_number_that_no_clock_knows():
             read_effort(wrong)
     assert of_tree(100, 20) < of_tree(200, 20) < of_tree(200, 40)
     tree, mixture = Plan("hclt", {"n_latents": 4}, trained=True), Plan("tree_mixture", {"n_trees": 5, "smoothing": 1.0})
-    assert mixture.work(100, 20) > 5 * tree.work(100, 20)
+    binary = [fp.Bernoulli()] * 20
+    assert mixture.work(100, binary) > 5 * tree.work(100, binary)
+    assert mixture.work(100, [fp.Categorical(50)] * 20) > 2 * mixture.work(100, binary)

@@ -26,8 +26,9 @@ def test_one_measure_and_atoms_first():
     # A probability is no density, however large it is.
     rounded = np.round(100 * rng.normal(size=300)) / 100
     assert choose_family(rounded, (fp.Gaussian(), fp.Discretized(fp.Gaussian(), 0.01)), 0) == fp.Gaussian()
-    # Later rows may go beyond the largest count.
-    assert choose_family(rng.integers(0, 9, 300).astype(float), (fp.Poisson(), fp.Categorical(9)), 0) == fp.Poisson()
+    # Counts of any number, and of a few values with a probability each, are one measure.
+    assert choose_family(rng.integers(0, 9, 300).astype(float), (fp.Poisson(), fp.Categorical(9)), 0) == fp.Categorical(9)
+    assert choose_family(rng.poisson(3, 300).astype(float), (fp.Poisson(), fp.Categorical(12)), 0) == fp.Poisson()
 
 
 def test_a_table_with_atoms_is_learnt_in_its_own_units():

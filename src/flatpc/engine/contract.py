@@ -75,12 +75,15 @@ class Work:
     steps: int = 0
     """Steps of the program, once for each pass."""
     multiplications: float = 0.0
+    calls: int = 0
+    """Of families, for their densities, statistics and updates."""
 
-    def count(self, steps: int, multiplications: float) -> None:
+    def count(self, steps: int, multiplications: float, calls: int) -> None:
         """Add one pass."""
         self.passes += 1
         self.steps += steps
         self.multiplications += multiplications
+        self.calls += calls
 
 
 class Evaluator(Protocol):

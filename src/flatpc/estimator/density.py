@@ -22,7 +22,7 @@ from flatpc.estimator.files import read, write
 from flatpc.estimator.imputing import HOW, fill
 from flatpc.estimator.learning_on import LearningOn
 from flatpc.estimator.questions import Questions
-from flatpc.estimator.reports import Curvature, facts, summary
+from flatpc.estimator.reports import Curvature, some_rows, summary
 from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
 from flatpc.queries.streaming import Asked, totals_of
 from flatpc.search.choice import Choice
@@ -102,7 +102,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     candidates_
         All that was tried, best first: `.name`, `.valid_nll`, `.weight` (its share of what was chosen), `.epochs`, `.work`.
     curvature_
-        How sharp the likelihood is: `.sharpness`, `.by_layer`.
+        How sharp the likelihood is: `.sharpness`, `.by_layer`; measured when it is first asked for.
     n_parameters_
         How many numbers were learnt, as `Circuit.n_parameters` counts them.
     n_free_parameters_
@@ -248,8 +248,19 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         self.n_iter_ = choice.best.epochs
         self.n_parameters_ = self.circuit_.n_parameters
         self.n_free_parameters_ = self.circuit_.n_free_parameters
-        self.curvature_ = Curvature.of(self.circuit_, rows)
-        self.summary_ = summary(self.kinds_, choice, facts(self.circuit_, self.curvature_))
+        self._curvature = None
+        self._curvature_rows = some_rows(rows)
+        self.summary_ = summary(self.kinds_, choice)
+
+    @property
+    def curvature_(self) -> Curvature:
+        """How sharp the likelihood is; measured when it is first asked for, because few ask."""
+        known: Curvature | None = getattr(self, "_curvature", None)
+        if known is None:
+            if not hasattr(self, "_curvature_rows"):
+                raise AttributeError(f"{type(self).__name__} has no curvature_: it isn't fitted, or is from a file without it.")
+            known = self._curvature = Curvature.at(self.circuit_, self._curvature_rows)
+        return known
 
     def _say(self) -> None:
         from rich.console import Console

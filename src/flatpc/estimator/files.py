@@ -59,4 +59,4 @@ def _restore_curvature(density: CircuitDensity, kept: object) -> None:
     # JSON has no whole numbers as keys.
     if isinstance(kept, dict) and set(kept) == {"sharpness", "by_layer", "n_rows"} and isinstance(kept["by_layer"], dict):
         layers = {int(layer): float(value) for layer, value in kept["by_layer"].items()}
-        density.curvature_ = Curvature(float(kept["sharpness"]), layers, int(kept["n_rows"]))
+        density._curvature = Curvature(float(kept["sharpness"]), layers, int(kept["n_rows"]))

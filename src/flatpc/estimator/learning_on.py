@@ -10,7 +10,7 @@ from flatpc._options import number, whole_number
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.estimator import uncertainty
-from flatpc.estimator.reports import Curvature, columns_in_words, facts
+from flatpc.estimator.reports import Curvature, columns_in_words, size_in_words, some_rows
 from flatpc.learning.conditional import fit_conditional
 from flatpc.learning.fitting import fit
 from flatpc.learning.regularizers.sharpness import Sharpness
@@ -99,8 +99,9 @@ class LearningOn:
         known = getattr(self, "_fitted_to", None)
         kept = Sample(rows if known is None else np.concatenate([known, rows]))
         uncertainty.keep_rows(self, kept)  # type: ignore[arg-type]
-        self.curvature_ = Curvature.of(self.circuit_, Sample(rows))
-        said = facts(self.circuit_, self.curvature_)
+        self._curvature: Curvature | None = None
+        self._curvature_rows = some_rows(Sample(rows))
+        said = size_in_words(self.circuit_)
         self.summary_ = f"{columns_in_words(self.kinds_)}; learnt on to {self.n_rows_:,} rows; {said}."
         return self
 

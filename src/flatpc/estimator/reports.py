@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flatpc._row_weights import rows_by_weight
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Mixture, Sum
 from flatpc.search.choice import Choice
@@ -31,16 +32,24 @@ class Curvature:
     @staticmethod
     def of(circuit: Circuit, rows: Sample) -> Curvature:
         """The report for a circuit and the rows it was fitted to, NaN where missing."""
+        return Curvature.at(circuit, some_rows(rows))
+
+    @staticmethod
+    def at(circuit: Circuit, rows: Array) -> Curvature:
+        """The report for some rows."""
         from flatpc.curvature import breakdown
 
-        if rows.weights is None:
-            some = rows.X[:: -(-len(rows) // CURVATURE_ROWS)]
-        else:
-            some = rows.X[rows_by_weight(rows.weights, CURVATURE_ROWS)]
         if not any(isinstance(node, Sum | Mixture) for node in circuit.nodes):
-            return Curvature(0.0, {}, len(some))
-        found = breakdown(circuit, some, reduction="mean", missing="marginalize")
-        return Curvature(found.total, found.by_layer, len(some))
+            return Curvature(0.0, {}, len(rows))
+        found = breakdown(circuit, rows, reduction="mean", missing="marginalize")
+        return Curvature(found.total, found.by_layer, len(rows))
+
+
+def some_rows(rows: Sample) -> Array:
+    """Of which the sharpness is the mean: all of them, or 2000, each as often as it counts."""
+    if rows.weights is None:
+        return rows.X[:: -(-len(rows) // CURVATURE_ROWS)]
+    return rows.X[rows_by_weight(rows.weights, CURVATURE_ROWS)]
 
 
 def columns_in_words(kinds: Mapping[str, str]) -> str:
@@ -54,13 +63,13 @@ def columns_in_words(kinds: Mapping[str, str]) -> str:
     return f"{len(kinds)} column{'' if len(kinds) == 1 else 's'} ({listed})"
 
 
-def facts(circuit: Circuit, curvature: Curvature) -> str:
-    """Size and sharpness, in a few words."""
+def size_in_words(circuit: Circuit) -> str:
+    """How many parameters are free."""
     n = circuit.n_free_parameters
-    return f"{n:,} free parameter{'' if n == 1 else 's'}, sharpness {curvature.sharpness:.3g}"
+    return f"{n:,} free parameter{'' if n == 1 else 's'}"
 
 
-def summary(kinds: Mapping[str, str], choice: Choice, facts: str) -> str:
+def summary(kinds: Mapping[str, str], choice: Choice) -> str:
     """What was chosen and why, in one line."""
     late = "; time_budget ended before all was tried" if choice.cut_short == "time budget" else ""
-    return f"{columns_in_words(kinds)}; {choice.why}{late}; {facts}."
+    return f"{columns_in_words(kinds)}; {choice.why}{late}; {size_in_words(choice.circuit)}."

@@ -13,7 +13,7 @@ from scipy.special import betainc, betaincinv, betaln, digamma, polygamma
 from flatpc._options import number, put
 from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import Family, Parameters, Statistics, masked
+from flatpc.families.base import Cost, Family, Parameters, Statistics, masked
 
 LEAST = 1e-3
 
@@ -48,6 +48,7 @@ class Beta(Family):
     largest: float = 1e4
     names: ClassVar[tuple[str, ...]] = ("a", "b")
     statistic_names: ClassVar[tuple[str, ...]] = ("count", "log_y", "log_rest")
+    cost: ClassVar[Cost] = Cost(update=1e6)
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

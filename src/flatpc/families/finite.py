@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import entr
 
 from flatpc._typing import Array
@@ -70,9 +71,9 @@ class Finite(Family):
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:
         """`{"counts": [K, n]}`."""
         value, seen = masked(x)
-        counts = np.zeros((self.size, flow.shape[1]))
-        np.add.at(counts, value.astype(np.int64)[seen], flow[seen])
-        return {"counts": counts.T.copy()}
+        code = value.astype(np.int64)[seen]
+        counts = csr_array((np.ones(len(code)), code, np.arange(len(code) + 1)), shape=(len(code), self.size)).T @ flow[seen]
+        return {"counts": np.ascontiguousarray(counts.T)}
 
     def count(self, statistics: Statistics) -> Array:
         """The sum of all counts."""

@@ -13,7 +13,7 @@ from scipy.special import digamma, gammainc, gammaincinv, gammaln
 from flatpc._options import number, put
 from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics, masked, ratio
+from flatpc.families.base import LARGEST_EXPONENT, Cost, Family, Parameters, Statistics, masked, ratio
 from flatpc.families.solving import shape_of_gamma
 
 LEAST_SHAPE = 1e-3
@@ -43,6 +43,7 @@ class Gamma(Family):
     max_shape: float = 1e4
     names: ClassVar[tuple[str, ...]] = ("shape", "mean")
     statistic_names: ClassVar[tuple[str, ...]] = ("count", "sum", "logs")
+    cost: ClassVar[Cost] = Cost(update=2e4)
     discrete: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from scipy.special import entr, softmax, xlogy
 from flatpc._options import ascending, instance, put
 from flatpc._typing import Array
 from flatpc.errors import OptionError, ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.counts import quantile_of_counts
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
@@ -52,6 +52,11 @@ class Hurdle(Family):
         instance("Hurdle: family", self.family, Family, "a family, such as fp.Gaussian()")
         if "shares" in self.family.names:
             raise OptionError(f"Hurdle: family is {self.family}, which has atoms of its own; give all of them at once.")
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """The family's own, and as much for the atoms as NumPy takes for any."""
+        return Cost(*(own + more for own, more in zip(self.family.cost, Cost(), strict=True)))
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]

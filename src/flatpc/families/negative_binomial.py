@@ -12,7 +12,7 @@ from scipy.special import betainc, betaln, digamma, polygamma
 
 from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import Parameters, Statistics, masked, ratio
+from flatpc.families.base import Cost, Parameters, Statistics, masked, ratio
 from flatpc.families.counts import entropy_of_counts
 from flatpc.families.differences import derivatives
 from flatpc.families.poisson import Poisson
@@ -49,6 +49,7 @@ class NegativeBinomial(Poisson):
 
     names: ClassVar[tuple[str, ...]] = ("rate", "size")
     statistic_names: ClassVar[tuple[str, ...]] = ("count", "sum", "slope", "half", "tenth", "hundredth")
+    cost: ClassVar[Cost] = Cost(700.0, 6500.0, 3e4)
     native: ClassVar[str | None] = None
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:

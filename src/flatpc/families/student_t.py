@@ -12,7 +12,7 @@ from scipy.special import betaln, digamma, stdtr, stdtrit
 
 from flatpc._options import number, put
 from flatpc._typing import Array
-from flatpc.families.base import Parameters, Statistics, ratio
+from flatpc.families.base import Cost, Parameters, Statistics, ratio
 from flatpc.families.location_scale import LocationScale
 from flatpc.families.solving import shape_of_gamma
 
@@ -48,6 +48,7 @@ class StudentT(LocationScale):
     max_dof: float = 200.0
     names: ClassVar[tuple[str, ...]] = ("location", "scale", "dof")
     statistic_names: ClassVar[tuple[str, ...]] = (*LocationScale.statistic_names, "logs")
+    cost: ClassVar[Cost] = Cost(update=2e4)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from flatpc._typing import Array
-from flatpc.families.base import Family, Parameters, Statistics
+from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.gaussian import Gaussian
 
 
@@ -27,6 +27,11 @@ class Wrapping(Family):
     def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The family's own."""
         return self.family.statistic_names
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """The family's own."""
+        return self.family.cost
 
     @property
     def learnable(self) -> bool:  # type: ignore[override]

@@ -40,8 +40,8 @@ from flatpc.search.plans import (
 )
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
-from flatpc.search.suiting import choose_family, normal_instead
-from flatpc.search.training import MOST_EPOCHS, Candidate, OutOfTime, Round, Task, build, replay
+from flatpc.search.suiting import choose_families, normal_instead
+from flatpc.search.training import MOST_EPOCHS, SLACK, Candidate, OutOfTime, Round, Task, build, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
@@ -57,13 +57,15 @@ Watch = Callable[[str, float], None]
 
 SURVIVORS = 2
 """Trained models that go on to the end: the average of two kinds is better than either."""
+AVERAGED = 1.5
+"""Models like the best one that work is set aside for, to learn them again from all rows."""
 COPIES = 16
 """Of the best one, to be averaged with it."""
-SLACK = 2
-"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
 WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
-MIXTURES_SHARE = 0.15
+FAMILIES_SHARE, FRONTS_SHARE = 0.15, 0.1
+"""Of the work, the most for the choice of columns' families, and of maps."""
+MIXTURES_SHARE = 0.2
 """Of the work, by when mixtures of trees are to be done."""
 START_SHARE = 0.2
 """Of the work that is left for trained models, the most that the start of one may take."""
@@ -222,14 +224,12 @@ def search(
 ) -> Choice:
     """`choose` for rows that have been read; columns may have several families to choose from. `names` are for messages."""
     wishes = wishes or Wishes()
-    kinds = [
-        given if isinstance(given, Family) else choose_family(rows.X[:, j], given, seed_number(seed), rows.weights)
-        for j, given in enumerate(families)
-    ]
+    work = read_effort(effort)
+    kinds, spent = choose_families(rows, families, seed_number(seed), FAMILIES_SHARE * work)
     check_wishes(wishes, kinds)
     normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
     return _Search(
-        rows, kinds, normal, valid, read_effort(effort), judge, wishes, regularizer, sharpness, flag("average", average),
+        rows, kinds, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
         choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say, checkpoints,
     ).run()  # fmt: skip
@@ -240,17 +240,19 @@ class _Search:
 
     def __init__(
         self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
-        judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool, time_budget: float | None, seed: int,
-        missing: str, n_threads: int | None, names: Sequence[str] | None, watch: Watch | None,
-        say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
+        spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
+        time_budget: float | None, seed: int, missing: str, n_threads: int | None, names: Sequence[str] | None,
+        watch: Watch | None, say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
         self.given = valid is not None
+        self.refits = not self.given and judge not in BY_CURVATURE
+        """Whether what is chosen is learnt again from all rows."""
         cheap = REPEATED_TREES * of_tree(*rows.X.shape) < self.effort
         repeats = 2 if cheap else 1
         found = splits(rows, valid, judge, seed, repeats)
         by_curvature = CurvatureJudge(judge, missing) if judge in BY_CURVATURE else None
-        self.fronts = fronts(rows, found, families, normal, seed, names)
+        self.fronts, of_fronts = fronts(rows, found, families, normal, seed, names, FRONTS_SHARE * effort)
         first = self.fronts[0]
         self.rows = first.rows
         self.discrete = all(family.is_free_table for family in families)
@@ -262,7 +264,7 @@ class _Search:
         self.pool: list[Candidate] = []
         self.too_large: dict[str, None] = {}
         """Structures that there was no memory for, in order."""
-        self.spent = 0.0
+        self.spent = spent + of_fronts
         self.watch = watch
         self.time_budget = time_budget
         self.task = Task(
@@ -273,8 +275,19 @@ class _Search:
 
     @property
     def left(self) -> float:
-        """Work."""
-        return self.effort - self.spent
+        """Work, without what it will take to learn the choice again from all rows."""
+        return self.effort - self.spent - self._owed
+
+    @property
+    def _owed(self) -> float:
+        best = min(self.pool, key=lambda c: c.valid_nll, default=None)
+        return 0.0 if best is None or not self.refits else AVERAGED * self._again(best)
+
+    def _again(self, candidate: Candidate) -> float:
+        """Work of learning it once more, from all rows."""
+        splits = self.task.splits
+        share = len(self.rows) / sum(len(split.train) for split in splits)
+        return share * (candidate.building + candidate.kept)
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
@@ -339,7 +352,7 @@ class _Search:
         return [replace(plan, front=front) for plan in plans for front in range(len(self.fronts))]
 
     def _cost(self, plan: Plan) -> float:
-        return len(self.task.splits) * plan.work(*self.task.shape)
+        return len(self.task.splits) * plan.work(self.task.n_rows, self.task.families)
 
     # ---- trained models -------------------------------------------------------------------------------------------
 
@@ -496,7 +509,7 @@ class _Search:
         """
         tried: dict[int, float] = {}
         for copy in range(1, COPIES + 1):
-            if self.left < best.training + self._cost(best.plan):
+            if self.left < best.kept + self._cost(best.plan) + (self._again(best) if self.refits else 0.0):
                 break
             whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
             other = self._start(best.plan, copy, whole)
@@ -549,8 +562,7 @@ class _Search:
         log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
         index, weights = members(log_prob, judges) if self.average else (np.array([0]), np.ones(1))
         chosen = [top[i] for i in index]
-        by_curvature = self.task.by_curvature
-        refitted = not self.given and cut_short != "interrupted" and by_curvature is None
+        refitted = self.refits and cut_short != "interrupted"
         try:
             circuits = self._refit(chosen) if refitted else self._learnt(chosen)
         except KeyboardInterrupt:

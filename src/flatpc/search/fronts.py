@@ -17,6 +17,7 @@ from flatpc._row_weights import deviation, mean
 from flatpc._typing import Array
 from flatpc.families import Family, Log, Transform
 from flatpc.families.transforms import fit_power
+from flatpc.search import work
 from flatpc.search.floors import with_first_floor
 from flatpc.search.judging import Split
 from flatpc.search.samples import Sample
@@ -64,23 +65,31 @@ def fronts(
     normal: Sequence[Family],
     seed: int,
     names: Sequence[str] | None = None,
-) -> list[Front]:
-    """Columns as they are; and, where that is something else, as Gaussians, with a map where one gains by it."""
+    allowance: float = np.inf,
+) -> tuple[list[Front], float]:
+    """Columns as they are; and, where that is something else, as Gaussians, with a map where one gains by it; and their work.
+
+    Maps are judged by fewer splits, or there are none, if to choose them takes more than the allowance.
+    """
     out = [Front.of(Scaling.learn(rows.X, families, names, weights=rows.weights), rows, splits, families)]
     everything = np.concatenate([rows.X, *(split.valid.X for split in splits)]) if splits else rows.X
+    mappable = [j for j, family in enumerate(normal) if family.native_formula == "gaussian" and not family.chosen_floor]
+    once = len(mappable) * work.of_map(min(len(rows), MOST_ROWS))
+    n_splits = SPLITS if SPLITS * once <= allowance else int(allowance / once)
     transforms = {
         j: transform
-        for j, family in enumerate(normal)
-        if family.native_formula == "gaussian" and not family.chosen_floor
-        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights)]
+        for j in (mappable if n_splits else [])
+        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits)]
         if transform is not None
     }
     if transforms or list(normal) != list(families):
         out.append(Front.of(Scaling.learn(rows.X, normal, names, transforms, rows.weights), rows, splits, normal))
-    return out
+    return out, n_splits * once
 
 
-def choose_transform(column: Array, everything: Array, seed: int, weights: Array | None = None) -> Transform | None:
+def choose_transform(
+    column: Array, everything: Array, seed: int, weights: Array | None = None, n_splits: int = SPLITS
+) -> Transform | None:
     """The map of a column after which it looks most like a normal distribution; None if none is better by the margin.
 
     >>> choose_transform(np.exp(np.random.default_rng(0).normal(size=500)), np.ones(1), 0)
@@ -98,7 +107,7 @@ def choose_transform(column: Array, everything: Array, seed: int, weights: Array
         return None
     positive = bool((everything[~np.isnan(everything)] > 0).all() and (x > 0).all())
     judged: dict[str, list[float]] = {"power": [], **({"log": []} if positive else {})}
-    for _ in range(SPLITS):
+    for _ in range(n_splits):
         order = rng.permutation(len(x))
         first, second = order[: len(x) // 2], order[len(x) // 2 :]
         train, judges = x[first], x[second]

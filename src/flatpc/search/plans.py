@@ -21,7 +21,7 @@ from flatpc.families import Family
 from flatpc.learning.regularizers.laplace import Laplace
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search import work
-from flatpc.search.clusters import start_at_clusters
+from flatpc.search.clusters import most_rows, start_at_clusters
 from flatpc.search.samples import Sample
 from flatpc.structures.trees.mutual_information import MAX_TABLE
 
@@ -37,8 +37,6 @@ MIXTURES = ((2, 10.0), (5, 5.0), (10, 5.0), (20, 5.0))
 """Numbers of mixed Chow-Liu trees, and their smoothings."""
 COUNTED_SHARE = 0.2
 """Of a tree's work for each Chow-Liu tree: pairs are counted once for all smoothings."""
-MIXED_FITS = 5
-"""About how much work a mixture learnt by EM is, for each of its trees, in units of fitting a tree."""
 
 FEW = 2000
 """Rows below which the tree that a hidden one starts from is drawn towards its marginals."""
@@ -138,17 +136,20 @@ class Plan:
         """States of a latent; 0 for a model that is counted."""
         return int(self.options.get("n_latents", 0))
 
-    def work(self, n_rows: int, n_variables: int) -> float:
+    def work(self, n_rows: int, families: Sequence[Family]) -> float:
         """About how much work it is to build."""
+        n_variables, n_values = len(families), _n_values(families)
         if self.structure in ("factorized", "rat_spn", "mixture"):
             built = work.of_setup(n_variables)
         else:
             mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
-            trees = MIXED_FITS * int(self.options["n_trees"]) if mixed else 1
-            built = trees * work.of_tree(n_rows, n_variables)
+            tree = work.of_tree(n_rows, n_variables, n_values)
+            built = work.of_mixed_trees(n_rows, n_variables, n_values, int(self.options["n_trees"])) if mixed else tree
             if self.structure == "chow_liu":
                 built *= COUNTED_SHARE
-        return built + (work.of_clusters(n_rows, n_variables, self.n_latents) if self.clustered else 0.0)
+        return built + (
+            work.of_clusters(min(n_rows, most_rows(self.n_latents)), n_variables, self.n_latents) if self.clustered else 0.0
+        )
 
     def build(self, rows: Sample, families: Sequence[Family], seed: int) -> Circuit:
         """The circuit, fitted to the rows or ready to be trained on them."""

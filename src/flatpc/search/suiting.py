@@ -16,6 +16,8 @@ from scipy.special import logsumexp
 from flatpc._row_weights import deviation, mean, rows_by_weight
 from flatpc._typing import Array
 from flatpc.families import Family
+from flatpc.search import work
+from flatpc.search.samples import Sample
 
 UNITS = (1, 4)
 """Of the mixtures."""
@@ -29,7 +31,28 @@ PRIOR = 0.5
 """Further observations of each unit."""
 
 
-def choose_family(column: Array, alternatives: Sequence[Family], seed: int, weights: Array | None = None) -> Family:
+def choose_families(
+    rows: Sample, families: Sequence[Family | Sequence[Family]], seed: int, allowance: float
+) -> tuple[list[Family], float]:
+    """The family of each column, among those that it is given, and the work of choosing.
+
+    If there is no allowance for more, there are fewer splits, or none: then each column has the first of its own.
+    """
+    several = {j: _comparable(rows.X[:, j], given) for j, given in enumerate(families) if not isinstance(given, Family)}
+    n = min(len(rows), ROWS) // 2
+    tried = [family for each in several.values() if len(each) > 1 for family in each]
+    once = STEPS * sum(work.of_trial(family, n, units) for family in tried for units in UNITS)
+    n_splits = SPLITS if SPLITS * once <= allowance else int(allowance / once)
+    kinds = [
+        given if isinstance(given, Family) else choose_family(rows.X[:, j], several[j], seed, rows.weights, n_splits)
+        for j, given in enumerate(families)
+    ]
+    return kinds, n_splits * once
+
+
+def choose_family(
+    column: Array, alternatives: Sequence[Family], seed: int, weights: Array | None = None, n_splits: int = SPLITS
+) -> Family:
     """The family that is best for values not learnt from; an earlier one, unless a later one is better by a margin.
 
     >>> from flatpc import NegativeBinomial, Poisson
@@ -37,23 +60,17 @@ def choose_family(column: Array, alternatives: Sequence[Family], seed: int, weig
     >>> choose_family(x, (Poisson(), NegativeBinomial()), 0)
     NegativeBinomial(min_rate=1e-06)
     """
-    atomic = [family for family in alternatives if _measure(family)[0] == "both"]
-    first = (atomic or list(alternatives))[0]
-    several = [family for family in alternatives if _measure(family) == _measure(first)]
-    if first.n_categories is None:
-        # Later rows may have values beyond the largest so far.
-        several = [family for family in several if family.n_categories is None]
+    several = _comparable(column, alternatives)
+    first = several[0]
     present = ~np.isnan(column)
     known = column[present]
     counted = np.ones(len(known)) if weights is None else weights[present]
-    if len(column) > FEW:
-        several = [family for family in several if family.grid is None or family == first]
-    if len(several) == 1 or len(known) < 20:
+    if len(several) == 1 or len(known) < 20 or not n_splits:
         return first
     rng = np.random.default_rng(seed)
     some = rng.permutation(len(known))[:ROWS]
     known, counted = known[some], counted[some]
-    halves = [rng.permutation(len(known)) for _ in range(SPLITS)]
+    halves = [rng.permutation(len(known)) for _ in range(n_splits)]
     by = np.concatenate([counted[order[len(known) // 2 :]] for order in halves])
     # As many values of equal weight would tell as much.
     n = counted.sum() ** 2 / (counted**2).sum()
@@ -64,6 +81,14 @@ def choose_family(column: Array, alternatives: Sequence[Family], seed: int, weig
         if mean(gain, by) > max(MARGIN, deviation(gain, by) / np.sqrt(n)):
             best, best_logs = family, logs
     return best
+
+
+def _comparable(column: Array, alternatives: Sequence[Family]) -> list[Family]:
+    """Those that are measured as the first one is, which comes first; atoms are preferred to none."""
+    atomic = [family for family in alternatives if _measure(family)[0] == "both"]
+    first = (atomic or list(alternatives))[0]
+    slow = [family for family in alternatives if len(column) > FEW and family.grid is not None]
+    return [family for family in alternatives if _measure(family) == _measure(first) and (family == first or family not in slow)]
 
 
 def normal_instead(chosen: Family, given: Family | Sequence[Family]) -> Family:

@@ -53,6 +53,8 @@ ALL_ROWS = 1 << 40
 INPUT_PSEUDOCOUNT = 0.1
 PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
+SLACK = 2
+"""Epochs by which a copy's rounds are longer than those that were kept of the best one."""
 MOST_EPOCHS = 100
 """Of a round."""
 SAVED_EVERY = 20
@@ -133,6 +135,12 @@ class Candidate:
             + (f", copy {self.copy}" if self.copy else "")
         )
 
+    @property
+    def kept(self) -> float:
+        """Work of the rounds that were kept, each a little longer than it was."""
+        kept = sum(planned.epochs + SLACK for planned in self.rounds)
+        return self.training * min(kept / self.epochs, 1.0) if self.epochs else 0.0
+
     def variant(self, **changes: Any) -> Candidate:
         """The same model, to go on in another way."""
         return replace(self, parts=[replace(part) for part in self.parts], rounds=list(self.rounds), **changes)
@@ -180,9 +188,9 @@ class Task:
         return [own - first for own, first in zip(self.fronts[plan.front].volumes, self.fronts[0].volumes, strict=True)]
 
     @cached_property
-    def shape(self) -> tuple[int, int]:
-        """Rows learnt from, of the largest split, and variables."""
-        return max(len(split.train) for split in self.splits), len(self.families)
+    def n_rows(self) -> int:
+        """Rows learnt from, of the largest split."""
+        return max(len(split.train) for split in self.splits)
 
     @cached_property
     def judges(self) -> Sample:
@@ -192,7 +200,7 @@ class Task:
     def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
         """Build a candidate, and judge it if it is counted."""
         self._check_time()
-        spent = len(self.splits) * plan.work(*self.shape)
+        spent = len(self.splits) * plan.work(self.n_rows, self.families)
         if plan.trained:
             circuits = [build(plan, split.train, self, copy, whole) for split in self.splits_of(plan)]
             parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
@@ -228,7 +236,7 @@ class Task:
         number = candidate.begun
         candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
-        size = batch_size(min(self.shape[0], self.most_rows or self.shape[0]), number)
+        size = batch_size(min(self.n_rows, self.most_rows or self.n_rows), number)
         if candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
@@ -259,8 +267,9 @@ class Task:
             results.append(result)
             done = max(done, len(result.history))
             passes = work.of_passes(result.work)
+            n_rows = min(planned.n_rows or len(split.train), len(split.train)) + len(split.valid)
             candidate.passes += passes
-            candidate.training += work.of_setup(len(result.circuit.nodes)) + passes
+            candidate.training += work.of_setup(len(result.circuit.nodes), n_rows * len(self.families)) + passes
             stopped = result.stopped if result.stopped in ("interrupted", "time budget") else stopped
             if stopped:
                 break

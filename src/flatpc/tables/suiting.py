@@ -72,7 +72,7 @@ def suitable_counts(x: Array, traits: Traits, weights: Array | None = None) -> t
             ranked.insert(1, Binomial(largest))
         ranked.insert(1 if finite_is_likelier(x, 0, largest, weights) else len(ranked), Categorical(largest + 1))
     if largest >= WIDE:
-        ranked.append(Discretized(Gaussian(), 1.0))
+        ranked.append(Discretized(Gaussian(), 1.0, low=0.0))
     return tuple(ranked)
 
 

@@ -45,10 +45,8 @@ WORTH_A_THREAD = 2e6
 """Multiplications of a pass for which one more thread saves more time than it takes to wake it."""
 _LARGEST_GRADIENT = {"float32": 2.0**120, "float64": 2.0**1000}
 """Of a weight."""
-_FORMULA, _GENERAL, _FEW_NUMBERS = 40.0, 300.0, 20
-"""Multiplications that take as long as a density by formula, native or by NumPy; numbers of a unit beyond which it takes more."""
-_CALL = 40
-"""Steps that a call of a family takes as long as."""
+_FORMULA, _FEW_NUMBERS = 40.0, 20
+"""Multiplications that take as long as a density by a native formula; numbers of a unit beyond which one by NumPy takes more."""
 NO_RULE = Rule(0, np.empty(0), 0.0, 0.0, np.empty(0, np.uint8))
 
 
@@ -76,8 +74,11 @@ class Evaluator:
         self._steps = self.program.structure.steps
         self._cost = _cost(self.program.structure)
         self._upward, self._downward = passes.upward_loops(self.program.structure), passes.downward_loops(self.program.structure)
+        self._downward_cost = self._cost.copy()
         for each in self.general:
-            self._cost[each.step] *= max(each.rows / _FEW_NUMBERS, 1.0)
+            many = each.stride * max(each.rows / _FEW_NUMBERS, 1.0)
+            self._cost[each.step] = many * each.family.cost.density
+            self._downward_cost[each.step] = many * each.family.cost.statistics
         self._most_rows = work_items.most_rows(self._steps)
         task, one_part = self.program.depth_first, np.zeros(len(self.program.depth_first), np.int64)
         self._depth_first: Orders = (task, one_part), (task[::-1].copy(), one_part)
@@ -139,10 +140,10 @@ class Evaluator:
                 return few
         return many
 
-    def _team(self, rows_of: NDArray[np.int32]) -> tuple[int, Orders]:
-        """How many threads a pass is worth, which is counted, and the orders in which they go up and down."""
-        cost = float(self._cost.dot(rows_of))
-        self.work.count(len(rows_of) + _CALL * len(self.general), cost)
+    def _team(self, rows_of: NDArray[np.int32], cost_of: Array) -> tuple[int, Orders]:
+        """How many threads a pass is worth, and the orders in which they go up and down; its work is counted."""
+        cost = float(cost_of.dot(rows_of))
+        self.work.count(len(rows_of), cost, len(self.general))
         n_threads = min(self.n_threads, 1 + int(cost / WORTH_A_THREAD))
         if n_threads == 1:
             return 1, self._depth_first
@@ -158,7 +159,7 @@ class Evaluator:
         for each in self.general:
             each.put_values(plan, self.inputs, self._values, self._scales, self._losses)
         rows_of = plan.batch.at[:, columns.ROWS]
-        n_threads, (order, _) = self._team(rows_of)
+        n_threads, (order, _) = self._team(rows_of, self._cost)
         work = work_items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
             passes.forward, n_threads, len(work.ptr) - 1,
@@ -195,7 +196,7 @@ class Evaluator:
     ) -> None:
         self._adjoints = _grown(self._adjoints, size)
         owners, rows_of = self.program.owners, plan.batch.at[:, columns.ADJOINT_ROWS]
-        n_threads, (_, order) = self._team(rows_of)
+        n_threads, (_, order) = self._team(rows_of, self._downward_cost)
         n_blocks = len(owners.input_ptr) - 1, len(owners.weight_ptr) - 1
         work = work_items.downward(self._steps, self._most_rows, *order, rows_of, self._cost, *n_blocks)
         run_tickets(
@@ -390,7 +391,6 @@ def _cost(structure: columns.Structure) -> Array:
     cost: Array = (steps[:, columns.STRIDE] * np.maximum(n_children, 1)).astype(np.float64)
     kind = steps[:, columns.KIND]
     cost[kind == columns.FORMULA_INPUT] *= _FORMULA
-    cost[kind == columns.GENERAL_INPUT] *= _GENERAL
     dense = kind == columns.DENSE_SUM
     below = structure.child[steps[dense, columns.CHILD]]
     cost[dense] += steps[dense, columns.WIDTH] * steps[below, columns.STRIDE]

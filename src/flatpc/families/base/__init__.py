@@ -15,12 +15,13 @@ from flatpc.families.base.arithmetic import (
     masked,
     ratio,
 )
-from flatpc.families.base.description import home
+from flatpc.families.base.description import Cost, home
 from flatpc.families.base.family import Family
 
 __all__ = [
     "LARGEST_EXPONENT",
     "SIMPLEX_TOLERANCE",
+    "Cost",
     "Family",
     "Parameters",
     "Statistics",

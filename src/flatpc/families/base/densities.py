@@ -32,6 +32,29 @@ class Densities(Description):
         """
         raise self.lacks("log_density")
 
+    def log_between(self, parameters: Parameters, start: Array, end: Array) -> Array:
+        """The logarithm of the probability of each interval, exact even far from all that is likely.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.array([0.0]), "variance": np.array([1.0])}
+        >>> fp.Gaussian().log_between(units, np.array([30.0]), np.array([np.inf])).round(3).tolist()
+        [[-454.321]]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        start, end
+            `[N]`: from where to where; may be infinite.
+
+        Returns
+        -------
+        array
+            `[N, K]`.
+        """
+        raise self.lacks("log_between")
+
     def table(self, parameters: Parameters) -> Array:
         """The probabilities of all values, of families over finitely many.
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 from flatpc.errors import FamilyError
+
+
+class Cost(NamedTuple):
+    """Multiplications of numbers that take about as long, so that a search knows what it spends.
+
+    >>> import flatpc as fp
+    >>> fp.Hurdle((0.0,), fp.Gamma()).cost.update > fp.Gaussian().cost.update
+    True
+    """
+
+    density: float = 300.0
+    """As the log-density of a value in a unit, by NumPy."""
+    statistics: float = 300.0
+    """As the statistics of one."""
+    update: float = 1000.0
+    """As the update of a unit."""
 
 
 class Description:
@@ -25,6 +41,8 @@ class Description:
     """The numba engine's formula of this density: `"gaussian"`, `"binomial"`, `"poisson"`; None: it asks the family."""
     n_beyond_largest: ClassVar[int | None] = None
     """For a family whose option `n` data can tell: by how much it exceeds a column's largest value. None for all others."""
+    cost: ClassVar[Cost] = Cost()
+    """Roughly what its answers cost."""
 
     @property
     def n_categories(self) -> int | None:

@@ -92,6 +92,32 @@ class Learning(Description):
         """
         raise self.lacks("statistics")
 
+    def statistics_between(self, parameters: Parameters, start: Array, end: Array, flow: Array) -> Statistics:
+        """The expected `statistics` of values that are only known to lie in intervals.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.array([0.0]), "variance": np.array([1.0])}
+        >>> found = fp.Gaussian().statistics_between(units, np.array([0.0]), np.array([np.inf]), np.array([[1.0]]))
+        >>> found["deviation"].round(3).tolist()
+        [0.798]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        start, end
+            `[N]`: from where to where; may be infinite.
+        flow
+            `[N, K]`: how much of each interval each unit has to explain.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        raise self.lacks("statistics_between")
+
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         """Parameters that maximise, or at least raise, Σ flow · log density; a unit without flow keeps its own.
 

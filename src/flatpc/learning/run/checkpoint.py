@@ -202,7 +202,7 @@ def _state(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         history,
         notes,
         stopped,
-        Work(_count(work["passes"]), _count(work["steps"]), float(work["multiplications"])),
+        Work(_count(work["passes"]), _count(work["steps"]), float(work["multiplications"]), _count(work.get("calls", 0))),
         _count(text.get("batches", 0)),
         _count(text.get("rows", 0)),
         float(text.get("total", 0.0)),

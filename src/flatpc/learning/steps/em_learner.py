@@ -82,6 +82,10 @@ class EMLearner:
         self._fused = self._m_step if alone and isinstance(self._m_step, KernelStep) and self._m_step.fuses else None
         """The M-step, if it can use flows up as soon as they are there."""
 
+        free = [group for group in self._groups if not group.is_table]
+        self._calls, self._cost = len(free), sum(group.n_nodes * group.width * group.family.cost.update for group in free)
+        """Of an update of inputs."""
+
     @property
     def mu(self) -> float:
         """The μ of the last step, averaged over layers."""
@@ -89,6 +93,8 @@ class EMLearner:
 
     def step(self, evidence: Evidence, rows: Ints, progress: float, weights: Array | None = None) -> float:
         """One E-step and M-step over the rows; the mean log-likelihood before it. `weights` has one number per row of all."""
+        self.evaluator.work.calls += self._calls
+        self.evaluator.work.multiplications += self._cost
         if self._fused is None:
             statistics = self.workers.add_statistics(self.accumulate(evidence, self.workers.share_of(rows), weights))
             self.update(statistics, progress)
