@@ -86,6 +86,17 @@ class LogPosterior:
                 out[:, part] += (flows[i][:, :, None] * slope).reshape(len(rows), -1)
         return out
 
+    def beyond_linear(self, rows: Array, vectors: Array) -> Array:
+        """`[N]`: Σ f ((s·y)² - y·y) over units of free inputs, y being their part of each row's vector `[N, P]`."""
+        out = np.zeros(len(rows))
+        flows = get_engine().unit_flows(self.circuit, rows) if self.free else []
+        for i, each, node in self._free_nodes():
+            x = rows[:, node.columns]
+            y = vectors[:, each.part].reshape(len(rows), *each.shape)
+            flow = np.where(asking.all_missing(x)[:, None], 0.0, flows[i])
+            out += (flow * (np.einsum("nkq,nkq->nk", each.scores(x), y) ** 2 - (y**2).sum(axis=2))).sum(axis=1)
+        return out
+
     def part_of(self, owner: int) -> slice | None:
         """Where an owning node's part of the vector is, if it has one."""
         if owner in self.free:
