@@ -4,11 +4,13 @@ A unit's unconstrained numbers z (`Family.unconstrain`) have the scores s(x) = �
 
     Σ f s sᵀ / Σ f = (R Rᵀ)⁻¹,     z = z₀ + R y
 
-so that in y one row of a unit's own is worth an information of 1, whatever units values are measured in. Directions in which
-scores vanish (numbers that softmax leaves open, units without flow, a variance at its floor) are left out: there R is 0.
+so that in y one row of a unit's own is worth an information of 1, whatever units values are measured in. A family that knows its
+information (`Family.information`) gives it in place of Σ f s sᵀ / Σ f. Directions in which it vanishes (numbers that softmax leaves
+open, loadings that only turn, units without flow) are left out: there R is 0; and so are parameters at a bound that the map
+doesn't reach, such as a variance at its floor.
 
-Second derivatives come from the passes that tables have. Over the training rows an input is a table t of as many entries as the
-variable has distinct values, and p is linear in each. With G = t ∇²log p t, f the flow of entries and c(x) = ∂² log density / ∂z²
+Second derivatives come from the passes that tables have (`tabulating.py`). Over the training rows an input is a table t of as many
+entries as its variables have distinct values, and p is linear in each. With G = t ∇²log p t, f the flow of entries and c(x) = ∂² log density / ∂z²
 
     ∂²log p / ∂z² = Sᵀ (G + diag f) S + Σ f c,      S the scores of all entries
 
@@ -25,9 +27,7 @@ import numpy as np
 from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node
-from flatpc.errors import FamilyError
 from flatpc.families import asking, differences
-from flatpc.families.categorical import Categorical
 from flatpc.families.differences import flat, named
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
     from flatpc.families.base import Family
 
-LEAST = 1e-290
-"""Of a density next to the best unit's at the same value: smaller ones count as this."""
 FLAT = 1e-9
 """Of a unit's largest information: directions with less are left out."""
+FLOOR = 1e-6
+"""Of a family's floor is that of the coordinates: near a floor, the map to numbers without bounds bends more than the density."""
 VALUES_AT_A_TIME = 4096
+SCORE_BYTES = 1 << 26
+"""Of scores in unconstrained numbers that are alive at once."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,32 @@ class FreeInput:
     start: int
     """Where their part of the vector begins, which is `[K, Q]`."""
     roots: Array
-    """`[K, Q, Q]`: R."""
+    """`[K, numbers, Q]`: R."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.roots.shape[0], self.roots.shape[1]
+        return self.roots.shape[0], self.roots.shape[2]
 
     @property
     def part(self) -> slice:
         return slice(self.start, self.start + self.shape[0] * self.shape[1])
 
-    def derivatives(self, x: Array) -> tuple[Array, Array]:
-        """`[N, K, Q]` and `[N, K, Q, Q]`: of log-densities in y; 0 for missing and impossible values."""
-        first, second = derivatives(self.family, self.parameters, x)
-        first = np.einsum("nkq,kqr->nkr", first, self.roots)
-        return first, np.einsum("kqr,nkqp,kps->nkrs", self.roots, second, self.roots)
-
     def scores(self, x: Array) -> Array:
-        """The first of `derivatives`."""
-        return np.asarray(np.einsum("nkq,kqr->nkr", derivatives(self.family, self.parameters, x)[0], self.roots))
+        """`[N, K, Q]`: derivatives of log-densities in y; 0 for missing and impossible values."""
+        out = np.empty((len(x), *self.shape))
+        size = max(1, SCORE_BYTES // (8 * max(self.roots.shape[0] * self.roots.shape[1], 1)))
+        for at in range(0, len(x), size):
+            found = scores(self.family, self.parameters, x[at : at + size])
+            out[at : at + size] = np.swapaxes(np.swapaxes(found, 0, 1) @ self.roots, 0, 1)
+        return out
+
+    def bends(self, x: Array, flow: Array) -> Array:
+        """`[K, Q, Q]`: Σ f c, of second derivatives in y."""
+        return self.turned(bends(self.family, self.parameters, x, flow))
+
+    def turned(self, second: Array) -> Array:
+        """Second derivatives in z `[K, numbers, numbers]` as those in y."""
+        return np.asarray(np.swapaxes(self.roots, 1, 2) @ second @ self.roots)
 
     def at(self, y: Array) -> dict[str, Array]:
         """The family's parameters at `y [K, Q]`."""
@@ -77,14 +86,41 @@ class FreeInput:
             return dict(self.parameters)
         free = self.family.unconstrain(self.parameters)
         moved = self.family.constrain(named(flat(free) + np.einsum("kqr,kr->kq", self.roots, y), free))
-        # Units that don't move keep their parameters to the last bit, also those at a bound that the map doesn't reach.
-        still = ~self.roots.any(axis=(1, 2))
-        return {name: np.where(_units(still, value), self.parameters[name], value) for name, value in moved.items()}
+        # What doesn't move stays as it is to the last bit, also at a bound that the map doesn't reach.
+        moves = named(self.roots.any(axis=2), free)
+        return {name: np.where(_units(_any(moves[name]), old), moved[name], old) for name, old in self.parameters.items()}
+
+
+def scores(family: Family, parameters: Mapping[str, Array], x: Array) -> Array:
+    """Of log-densities in unconstrained numbers; 0 for missing values and those outside the support."""
+    if not family.follows("scores", of="log_density"):
+        return derivatives(family, parameters, x)[0]
+    asked = _asked(family, x)
+    out = np.zeros((len(x), *flat(family.unconstrain(parameters)).shape))
+    out[asked] = family.scores(parameters, x[asked])
+    return out
+
+
+def bends(family: Family, parameters: Mapping[str, Array], x: Array, flow: Array) -> Array:
+    """Second derivatives of log-densities, summed with weights `[N, K]`; missing and impossible values add nothing."""
+    asked = _asked(family, x)
+    if family.follows("bends", of="log_density"):
+        return family.bends(parameters, x[asked], flow[asked])
+    width, size = flat(family.unconstrain(parameters)).shape
+    out = np.zeros((width, size, size))
+    for at in range(0, len(x), 1024):
+        some = slice(at, at + 1024)
+        out += np.einsum("nk,nkqr->kqr", flow[some], derivatives(family, parameters, x[some])[1])
+    return out
+
+
+def _asked(family: Family, x: Array) -> Any:
+    return ~asking.all_missing(x) & ~asking.outside(family, x)
 
 
 def derivatives(family: Family, parameters: Mapping[str, Array], x: Array) -> tuple[Array, Array]:
-    """Of log-densities in unconstrained numbers; 0 for missing values and those outside the support."""
-    asked = ~np.isnan(x) & ~family.outside(x)
+    """Of log-densities in unconstrained numbers, for each value; 0 for missing values and those outside the support."""
+    asked = _asked(family, x)
     width, size = flat(family.unconstrain(parameters)).shape
     first, second = np.zeros((len(x), width, size)), np.zeros((len(x), width, size, size))
     if asked.any():
@@ -110,89 +146,53 @@ def free_inputs(circuit: Circuit, rows: Array, flows: list[Array], start: int) -
         if not moves(node):
             continue
         assert isinstance(node, Input)
-        if node.family.n_variables > 1:
-            raise FamilyError(
-                f"Node {i}: {node.family} is over several variables, and a posterior has no second derivatives of such inputs; "
-                f"hold inputs still with include_inputs=False."
-            )
         parameters: Any = circuit.parameters[i]
-        owner, x = circuit.owners[i], rows[:, node.variable]
-        width, size = flat(node.family.unconstrain(parameters)).shape
+        owner, x, family = circuit.owners[i], rows[:, node.columns], node.family.with_lower_floor(FLOOR)
+        width, size = flat(family.unconstrain(parameters)).shape
+        known = family.follows("information", of="log_density")
         squares.setdefault(owner, np.zeros((width, size, size)))
         totals.setdefault(owner, np.zeros(width))
-        for at in range(0, len(x), VALUES_AT_A_TIME):
+        totals[owner] += flows[i][~asking.all_missing(x)].sum(axis=0)
+        for at in range(0, 0 if known else len(x), VALUES_AT_A_TIME):
             some = slice(at, at + VALUES_AT_A_TIME)
-            score, flow = derivatives(node.family, parameters, x[some])[0], flows[i][some]
+            score, flow = scores(family, parameters, x[some]), flows[i][some]
             squares[owner] += np.einsum("nk,nkq,nkr->kqr", flow, score, score)
-            totals[owner] += flow[~np.isnan(x[some])].sum(axis=0)
     out = {}
-    for owner, square in squares.items():
+    for owner, total in totals.items():
         node, parameters = circuit.nodes[owner], circuit.parameters[owner]
         assert isinstance(node, Input)
-        out[owner] = FreeInput(node.family, parameters, start, _roots(node.family, parameters, square, totals[owner]))
-        start = out[owner].part.stop
+        reached = {name: each & (total > 0) for name, each in node.family.reached(parameters).items()}
+        family = node.family.with_lower_floor(FLOOR)
+        if family.follows("information", of="log_density"):
+            share = family.information(parameters)
+        else:
+            share = squares[owner] / np.where(total > 0, total, 1.0)[:, None, None]
+            # With one at its bound, values may tell nothing of the others: all of them at the mean.
+            reached = dict.fromkeys(reached, np.logical_and.reduce(list(reached.values())))
+        roots = _roots(parameters, share, reached)
+        if roots.any():
+            out[owner] = FreeInput(family, parameters, start, roots)
+            start = out[owner].part.stop
     return out
 
 
-def _roots(family: Family, parameters: Mapping[str, Array], squares: Array, totals: Array) -> Array:
-    """R of every unit."""
-    share = squares / np.where(totals > 0, totals, 1.0)[:, None, None]
+def _roots(parameters: Mapping[str, Array], share: Array, reached: Mapping[str, Array]) -> Array:
+    """R of every unit, with as many columns as any of them needs; `reached [K]` tells which units' numbers move."""
+    shapes = {name: np.shape(value) for name, value in parameters.items()}
+    moving = flat({name: np.broadcast_to(_units(reached[name], value), shapes[name]) for name, value in parameters.items()})
     # Numbers are compared in units of their own: a mean may be of the order of 1e6, the logarithm of a scale of 1.
-    own = np.sqrt(np.maximum(np.einsum("kqq->kq", share), 0.0))
+    own = np.sqrt(np.maximum(np.einsum("kqq->kq", share), 0.0)) * moving
     scale = np.where(own > 0, 1 / np.where(own > 0, own, 1.0), 0.0)
     values, vectors = np.linalg.eigh(share * scale[:, :, None] * scale[:, None, :])
     kept = values > FLAT
     root = scale[:, :, None] * vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
-    back = family.constrain(family.unconstrain(parameters))
-    reached = [np.isclose(back[name], value, rtol=1e-6, atol=0).reshape(len(value), -1) for name, value in parameters.items()]
-    moving = np.logical_and.reduce(np.concatenate(reached, axis=1), axis=1) & (totals > 0)
-    return np.asarray(np.where(_units(moving, root), root, 0.0))
+    return np.asarray(root[:, :, kept.shape[1] - int(kept.sum(axis=1).max(initial=0)) :])
+
+
+def _any(value: Array) -> Any:
+    """`[K]`: of units with something that is not 0."""
+    return np.reshape(value, (len(value), -1)).any(axis=1)
 
 
 def _units(chosen: Any, value: Array) -> Any:
-    return chosen.reshape(-1, *[1] * (value.ndim - 1))
-
-
-@dataclass(frozen=True)
-class Tabulated:
-    """A circuit and its rows with tables in the place of all inputs that are none, each over the values that occur."""
-
-    circuit: Circuit
-    rows: Array
-    values: dict[int, Array]
-    """Node -> the values that the first entries of its table stand for."""
-
-
-def tabulated(circuit: Circuit, rows: Array) -> Tabulated:
-    """Log-likelihoods differ from the circuit's by a number for each row, and derivatives don't."""
-    nodes: list[Node] = list(circuit.nodes)
-    parameters: dict[int, Any] = {i: p for i, p in circuit.parameters.items() if circuit.owners[i] == i}
-    coded, values = rows.copy(), {}
-    for variable in range(circuit.n_variables):
-        mine = {i: node for i, node in enumerate(circuit.nodes) if isinstance(node, Input) and variable in node.variables}
-        kept = {
-            i for i, node in mine.items() if node.family.is_free_table or (node.family.is_table and not node.family.learnable)
-        }
-        if len(kept) == len(mine):
-            continue
-        x = rows[:, variable]
-        known = ~np.isnan(x)
-        if kept:
-            # Tables of one variable are over the same values.
-            found = np.arange(mine[min(kept)].family.n_categories or 0, dtype=np.float64)
-        else:
-            found, coded[known, variable] = np.unique(x[known], return_inverse=True)
-        logs: dict[int, Array] = {}
-        for i in mine.keys() - kept:
-            own: Any = circuit.parameters[i]
-            logs[i] = asking.log_density(mine[i].family, own, found)
-        top = np.max([log.max(axis=1, initial=-np.inf) for log in logs.values()], axis=0)
-        scale = np.zeros(len(found)) if kept else np.where(np.isfinite(top), top, 0.0) + np.log(len(found) + 1)
-        for i, log in logs.items():
-            t = np.where(np.isneginf(log), 0.0, np.maximum(np.exp(log - scale[:, None]), LEAST))
-            if not kept:
-                t = np.concatenate([t, 1 - t.sum(axis=0, keepdims=True)])
-            nodes[i] = Input(variable, Categorical(len(t)), log.shape[1])
-            parameters[i] = {"p": t.T}
-            values[i] = found
-    return Tabulated(Circuit(nodes, parameters), coded, values)
+    return chosen.reshape(-1, *[1] * (np.ndim(value) - 1))

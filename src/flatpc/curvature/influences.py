@@ -2,7 +2,13 @@
 
 Adding ε copies of row i to the training rows moves the logits by ε A⁻¹ g_i, A being the Hessian of the negative log posterior and
 g_i the row's gradient (`posterior.py`), and an answer with the gradient g by ε gᵀ A⁻¹ g_i. Of a row on itself that is
-h_i = g_iᵀ A⁻¹ g_i; without the row, its own log-likelihood falls by about h_i / (1 - h_i), as its own share of A goes with it.
+h_i = g_iᵀ A⁻¹ g_i. Without the row its own share M_i of A goes with it, and its log-likelihood falls by
+
+    g_iᵀ (A - M_i)⁻¹ g_i  ≈  h_i / (1 - x_iᵀ M_i x_i / h_i),      x_i = A⁻¹ g_i
+
+p is linear in weights, so that M_i = g_i g_iᵀ and the right side is h_i / (1 - h_i). A density is not linear in its parameters:
+in coordinates in which a unit's row tells 1 on average, M_i is less by f (s sᵀ - 1) for every unit of an input with the flow f and
+the scores s. A row far from all others has scores much larger than what it tells.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 MOST_LEVERAGE = 0.95
-"""Of a row's own influence: beyond, a quadratic says little about what leaving it out would do."""
+"""Of a row's own share of what is known: beyond, a quadratic says little about what leaving it out would do."""
 
 
 def influence(
@@ -147,8 +153,18 @@ def leave_one_out(
     options: Any = {"prior": prior, "pseudocount": pseudocount, "structure": structure, "include_inputs": include_inputs}
     post = posterior_of(circuit, uncertainty) or laplace(circuit, X, missing=missing, **options)
     rows = read_rows(circuit, X, missing)
-    h = np.minimum(_on_themselves(post, rows), MOST_LEVERAGE)
-    return np.asarray(log_prob(circuit, rows, missing="marginalize") - h / (1 - h))
+    cost = [_costs(post, part) for part in post.log_posterior.blocks(rows)]
+    return np.asarray(log_prob(circuit, rows, missing="marginalize") - np.concatenate(cost))
+
+
+def _costs(post: Posterior, rows: Array) -> Array:
+    """What leaving each row out costs it."""
+    around, g = post.log_posterior, post.gradients(rows, missing="marginalize")
+    x = post.solve(g)
+    h = np.maximum(np.einsum("np,np->n", g, x), 0.0)
+    share = h**2 - around.beyond_linear(rows, x)
+    leverage = np.divide(share, h, out=np.zeros_like(h), where=h > 0)
+    return np.asarray(h / (1 - np.minimum(leverage, MOST_LEVERAGE)))
 
 
 def _on_themselves(post: Posterior, rows: Array) -> Array:

@@ -100,6 +100,11 @@ class Layout:
     def _row_starts(self) -> Ints:
         return np.flatnonzero(np.diff(self.row, prepend=-1))
 
+    def units(self) -> Iterator[slice]:
+        """Each unit's part of the vector."""
+        ends = np.append(self._row_starts, self.size)
+        return (slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
     @overload
     def row_sums(self, vector: Array) -> Array: ...
 

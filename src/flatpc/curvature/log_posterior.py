@@ -16,13 +16,15 @@ import numpy as np
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.curvature.directions import Coordinates
-from flatpc.curvature.free_inputs import FreeInput, Tabulated, free_inputs, moves, tabulated
+from flatpc.curvature.free_inputs import FreeInput, free_inputs, moves
 from flatpc.curvature.hessians import hessian
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.operators import HessianOperator, operator
 from flatpc.curvature.row_flows import blocks, in_logits, row_flows
+from flatpc.curvature.tabulating import Tabulated, tabulated
 from flatpc.engine.contract import get_engine
 from flatpc.errors import TiedParametersError
+from flatpc.families import asking
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -77,11 +79,22 @@ class LogPosterior:
         out[:, :n] = in_logits(self.layout, row_flows(self.layout, rows, flows, circuit, slopes))
         for i, each, node in self._free_nodes():
             if i not in slopes:
-                out[:, each.part] += (flows[i][:, :, None] * each.scores(rows[:, node.variable])).reshape(len(rows), -1)
+                out[:, each.part] += (flows[i][:, :, None] * each.scores(rows[:, node.columns])).reshape(len(rows), -1)
         for i, slope in slopes.items():
             part = self.part_of(self.circuit.owners[i])
             if part is not None:
                 out[:, part] += (flows[i][:, :, None] * slope).reshape(len(rows), -1)
+        return out
+
+    def beyond_linear(self, rows: Array, vectors: Array) -> Array:
+        """`[N]`: Σ f ((s·y)² - y·y) over units of free inputs, y being their part of each row's vector `[N, P]`."""
+        out = np.zeros(len(rows))
+        flows = get_engine().unit_flows(self.circuit, rows) if self.free else []
+        for i, each, node in self._free_nodes():
+            x = rows[:, node.columns]
+            y = vectors[:, each.part].reshape(len(rows), *each.shape)
+            flow = np.where(asking.all_missing(x)[:, None], 0.0, flows[i])
+            out += (flow * (np.einsum("nkq,nkq->nk", each.scores(x), y) ** 2 - (y**2).sum(axis=2))).sum(axis=1)
         return out
 
     def part_of(self, owner: int) -> slice | None:
@@ -120,8 +133,8 @@ class LogPosterior:
         for part in self.blocks(self.rows) if self.free else ():
             units = get_engine().unit_flows(self.circuit, part)
             for i, each, node in self._free_nodes():
-                x, place = part[:, node.variable], slice(each.part.start - n, each.part.stop - n)
-                flow = units[i] * ~np.isnan(x)[:, None]
+                x, place = part[:, node.columns], slice(each.part.start - n, each.part.stop - n)
+                flow = units[i] * ~asking.all_missing(x)[:, None]
                 slope[place] += np.einsum("nk,nkq->kq", flow, each.scores(x)).ravel()
                 amount[place] += np.repeat(flow.sum(axis=0), each.shape[1])
         return slope, amount
@@ -130,7 +143,21 @@ class LogPosterior:
     def slope(self) -> Array:
         """`[P]`: the gradient of the log posterior."""
         counts = self.flows + self.alpha * self.moving_weights
-        return self.centred(np.concatenate([in_logits(self.layout, counts), self._input_sums[0]]))
+        found = np.concatenate([in_logits(self.layout, counts), self._input_sums[0]])
+        for owner, (slope, _) in self.input_priors.items():
+            found[self.free[owner].part] += slope.ravel()
+        return self.centred(found)
+
+    @cached_property
+    def input_priors(self) -> dict[int, tuple[Array, Array]]:
+        """By owner `[K, Q]` and `[K, Q, Q]`: derivatives of the log prior that learning an input's parameters supposes."""
+        out = {}
+        taken = get_engine().flows(self.circuit, self.rows).inputs if self.free else {}
+        for owner, each in self.free.items():
+            found = each.family.log_prior(each.parameters, taken[owner])
+            if found is not None:
+                out[owner] = np.einsum("kq,kqr->kr", found[0], each.roots), each.turned(found[1])
+        return out
 
     # ---- second derivatives -------------------------------------------------------------------------------------------
 
@@ -149,6 +176,10 @@ class LogPosterior:
         out = amount * vectors
         v = vectors[..., :n]
         out[..., :n] = amount[:n] * self.theta * (v - self.layout.row_sums(self.theta * v))
+        for owner, (_, bend) in self.input_priors.items() if prior else ():
+            each = self.free[owner]
+            mine = vectors[..., each.part].reshape(-1, *each.shape)
+            out[..., each.part] -= np.einsum("kqr,dkr->dkq", bend, mine).reshape(*vectors.shape[:-1], -1)
         return np.asarray(out)
 
     @cached_property
@@ -165,13 +196,13 @@ class LogPosterior:
     @cached_property
     def _places(self) -> tuple[Array, dict[int, tuple[slice, Array]]]:
         """In the vector of the tabulated circuit: where this layout's entries are, and each node's table, `[M, K, Q]` scores."""
-        big = self._operator.layout
+        big, place = self._operator.layout, self._tabulated.place
         start = dict(zip(big.shapes, big.starts[:-1], strict=True))
-        own = [np.arange(start[i], start[i] + a * b) for i, (a, b) in self.layout.shapes.items()]
+        own = [np.arange(start[place[i]], start[place[i]] + a * b) for i, (a, b) in self.layout.shapes.items()]
         tables = {}
         for i, each, _ in self._free_nodes():
-            k, m = big.shapes[i]
-            tables[i] = slice(int(start[i]), int(start[i]) + k * m), each.scores(self._tabulated.values[i])
+            at, (k, m) = int(start[place[i]]), big.shapes[place[i]]
+            tables[i] = slice(at, at + k * m), each.scores(self._tabulated.values[i])
         return (np.concatenate(own) if own else np.empty(0, np.int64)), tables
 
     @cached_property
@@ -180,10 +211,7 @@ class LogPosterior:
         out = {owner: np.zeros((*each.shape, each.shape[1])) for owner, each in self.free.items()}
         for i, each, _ in self._free_nodes():
             flow = self._table(self._operator.flows[None], i)[0]
-            values = self._tabulated.values[i]
-            for at in range(0, len(values), 1024):
-                c = each.derivatives(values[at : at + 1024])[1]
-                out[self.circuit.owners[i]] += np.einsum("km,mkqr->kqr", flow[:, at : at + 1024], c)
+            out[self.circuit.owners[i]] += each.bends(self._tabulated.values[i], flow.T)
         return out
 
     def _table(self, vectors: Array, i: int) -> Array:

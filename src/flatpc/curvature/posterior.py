@@ -11,7 +11,7 @@ prior or one that is worth `input_prior` rows like those of the unit.
 
 EM's complete-data information  C = (F + α K) (diag θ - θ θᵀ),  F being the unit's flow over all rows, and F for each coordinate
 of an input, is always positive. Where A is not, as away from an optimum, `A + δ C` takes its place, with the least δ of a few
-that works.
+that works, and C alone if none does.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Posterior:
     prior: float
     """α, the Dirichlet prior of every weight."""
     damping: float
-    """δ: how much of EM's complete-data information was added to make the Hessian positive; 0 at an optimum."""
+    """δ: how much of EM's complete-data information was added to make the Hessian positive; 0 at an optimum. Infinite: it took
+    the Hessian's place."""
     gap: float
     """Nats of log posterior, over all rows, that one Newton step from the fit would win."""
     log_posterior: LogPosterior = field(repr=False)

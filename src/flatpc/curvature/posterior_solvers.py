@@ -6,6 +6,7 @@ normal vectors, if it can.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,33 +19,48 @@ from flatpc.curvature.row_flows import row_flows
 from flatpc.engine.contract import get_engine
 
 Solve = Callable[[Array], Array]
-DAMPINGS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""Shares of EM's complete-data information, tried in turn."""
+DAMPINGS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, math.inf)
+"""Shares of EM's complete-data information, tried in turn; infinite: it alone, in the place of the Hessian, as larger shares on
+top of the Hessian would claim to know more than complete data tell."""
+UNKNOWN = 1e-13
+"""Of the largest complete-data information: a number with less is held still."""
 PRECISION = 1e-7
 """Of conjugate gradients: what is left of the squared residual. A variance, gᵀ A⁻¹ g, is about as precise."""
 
 
 def full(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
-    moves, identity = around.moves, np.eye(around.size)
-    inside = np.outer(moves, moves)
-    A = np.where(inside, around.hessian_matrix() + around.information(identity, prior=True), 0.0)
-    C = np.where(inside, around.information(identity, prior=False), 0.0)
-    # The directions left out get a number of their own, so that the matrix can be inverted.
-    level = max(float(np.trace(C)) / max(int(moves.sum()), 1), 1e-12)
-    left_out = level * (identity - around.centred(identity))
+    scale = _scale(around)
+    known = around.moves & (scale > UNKNOWN * scale.max())
+    # Numbers in units of their own complete-data information; what stays, or nothing is known of, is taken apart.
+    unit, identity = np.where(known, 1 / np.sqrt(scale), 0.0), np.eye(around.size)
+    both = unit[:, None] * unit
+    A = _symmetric(around.hessian_matrix() + around.information(identity, prior=True)) * both
+    C = _symmetric(around.information(identity, prior=False)) * both
+    # Directions in which nothing changes get a number of their own, so that the matrix can be inverted.
+    left_out = np.diag(np.where(known, 0.0, 1.0))
+    for entries in around.layout.units():
+        still = np.where(known[entries], np.sqrt(scale[entries]), 0.0)
+        left_out[entries, entries] += np.outer(still, still) / max(float(still @ still), 1e-300)
     for damping in DAMPINGS:
         try:
-            factor = cho_factor(_symmetric(A + damping * C) + left_out, lower=True)
+            factor = cho_factor((A + damping * C if math.isfinite(damping) else C) + left_out, lower=True)
         except np.linalg.LinAlgError:
             continue
-        pivots = np.diag(factor[0]) ** 2
-        if pivots.min() > 1e-10 * level:
+        if np.diag(factor[0]).min() > 1e-5:
             break
     return (
         damping,
-        lambda vectors: around.centred(cho_solve(factor, around.centred(vectors).T).T),
-        lambda noise: around.centred(solve_triangular(factor[0], noise.T, lower=True, trans="T").T),
+        lambda vectors: around.centred(unit * cho_solve(factor, (unit * around.centred(vectors)).T).T),
+        lambda noise: around.centred(unit * solve_triangular(factor[0], noise.T, lower=True, trans="T").T),
     )
+
+
+def _scale(around: LogPosterior) -> Array:
+    """`[P]`: of every number, about what the complete data would tell of it."""
+    n = around.layout.size
+    scale = np.maximum(around.complete, 1e-300)
+    scale[:n] *= np.where(around.moving_weights, around.theta, 1.0)
+    return scale
 
 
 def _symmetric(M: Array) -> Array:
@@ -52,11 +68,11 @@ def _symmetric(M: Array) -> Array:
 
 
 def matrix_free(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
-    n = around.layout.size
-    scale = np.maximum(around.complete, 1e-12)
-    scale[:n] *= np.where(around.moving_weights, around.theta, 1.0)
+    scale = np.maximum(_scale(around), 1e-12)
 
     def times(vectors: Array, damping: float) -> Array:
+        if not math.isfinite(damping):
+            return around.centred(around.information(vectors, prior=False))
         found = around.hessian_products(vectors) + around.information(vectors, prior=True)
         return around.centred(found + damping * around.information(vectors, prior=False))
 
@@ -78,8 +94,8 @@ def _conjugate_gradients(
     for damping in dampings:
         x, found = _solved(lambda p, damping=damping: times(p, damping), precondition, b)  # type: ignore[misc]
         if found:
-            return damping, x
-    return damping, precondition(b) / dampings[-1]
+            break
+    return damping, x
 
 
 def _solved(times: Solve, precondition: Solve, b: Array) -> tuple[Array, bool]:
@@ -141,10 +157,13 @@ def _input_blocks(around: LogPosterior) -> dict[int, Array]:
         flows = get_engine().unit_flows(around.circuit, part)
         for i, each in around.free.items():
             node: Any = around.circuit.nodes[i]
-            s, c = each.derivatives(part[:, node.variable])
-            out[i] += np.einsum("nk,nkq,nkr->kqr", flows[i] ** 2 - flows[i], s, s) - np.einsum("nk,nkqr->kqr", flows[i], c)
-    for found in out.values():
+            x = part[:, node.columns]
+            s = each.scores(x)
+            out[i] += np.einsum("nk,nkq,nkr->kqr", flows[i] ** 2 - flows[i], s, s) - each.bends(x, flows[i])
+    for i, found in out.items():
         found += around.input_prior * np.eye(found.shape[1])
+        if i in around.input_priors:
+            found -= around.input_priors[i][1]
     return out
 
 
@@ -172,7 +191,7 @@ def block(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
         C = around.complete[part].reshape(k, n)[:, :1, None] * C
         level = np.maximum(np.trace(C, axis1=1, axis2=2), 1e-12)[:, None]
         for damping in DAMPINGS:
-            values, vectors = np.linalg.eigh(centre @ (found + damping * C) @ centre)
+            values, vectors = np.linalg.eigh(centre @ (found + damping * C if math.isfinite(damping) else C) @ centre)
             if (values > -1e-10 * level).all():
                 break
         small = abs(values) <= 1e-10 * level
@@ -195,8 +214,8 @@ def diagonal(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
         found[part] = np.einsum("kcc->kc", blocks).ravel()
     floor = around.complete.copy()
     floor[: around.layout.size] *= around.theta * (1 - around.theta)
-    damping = next((d for d in DAMPINGS if (found + d * floor >= 0)[around.moves].all()), DAMPINGS[-1])
-    total = found + damping * floor
+    damping = next(d for d in DAMPINGS if not math.isfinite(d) or (found + d * floor >= 0)[around.moves].all())
+    total = found + damping * floor if math.isfinite(damping) else floor
     varies = around.moves & (total > 1e-12 * np.maximum(around.complete, 1e-300))
     inverse = np.where(varies, 1 / np.where(varies, total, 1.0), 0.0)
     return damping, lambda vectors: around.centred(vectors) * inverse, lambda noise: noise * np.sqrt(inverse)

@@ -49,7 +49,7 @@ def derivatives(family: Family, parameters: Parameters, x: Array) -> tuple[Array
     if n == 0:
         return first, second
     # A small score is no sign of a scale wider than the numbers themselves and, for locations, the values.
-    steps, widest = np.empty((k, q)), max(1.0, float(np.std(x)))
+    steps, widest = np.empty((k, q)), max(1.0, float(np.nanstd(x)))
     for j in range(q):
         move = np.zeros((k, q))
         move[:, j] = _FIRST * np.maximum(1.0, abs(z[:, j]))

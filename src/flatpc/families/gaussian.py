@@ -176,11 +176,7 @@ class Gaussian(Family):
     def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
         """By the chain rule."""
         variance = parameters["variance"]
-        above = variance - self.min_variance
-        slope, bend = 2 * above, 4 * above  # of the variance in z
-        if self.max_variance is not None:
-            width = self.max_variance - self.min_variance
-            slope, bend = above * (width - above) / width, above * (width - above) * (width - 2 * above) / width**2
+        slope, bend = self._slopes(variance)
         value, seen = masked(x)
         d = value[:, None] - parameters["mean"]
         pull = (d**2 / variance - 1) / (2 * variance)
@@ -190,6 +186,21 @@ class Gaussian(Family):
         second[..., 0, 1] = second[..., 1, 0] = -d / variance**2 * slope
         second[..., 1, 1] = (0.5 - d**2 / variance) / variance**2 * slope**2 + pull * bend
         return first * seen[:, None, None], second * seen[:, None, None, None]
+
+    def information(self, parameters: Parameters) -> Array:
+        """Of the mean 1 / v, and of the variance 1 / 2v², with its slope."""
+        variance = parameters["variance"]
+        out = np.zeros((len(variance), 2, 2))
+        out[:, 0, 0], out[:, 1, 1] = 1 / variance, (self._slopes(variance)[0] / variance) ** 2 / 2
+        return out
+
+    def _slopes(self, variance: Array) -> tuple[Array, Array]:
+        """First and second derivatives of the variance in its unconstrained number."""
+        above = variance - self.min_variance
+        if self.max_variance is None:
+            return 2 * above, 4 * above
+        width = self.max_variance - self.min_variance
+        return above * (width - above) / width, above * (width - above) * (width - 2 * above) / width**2
 
     def mode(self, parameters: Parameters) -> Array:
         """The mean."""

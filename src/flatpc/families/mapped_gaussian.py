@@ -160,6 +160,18 @@ class MappedGaussian(MultivariateGaussian):
         """The Gaussian's own."""
         return self.inner.statistics(parameters, self.forward(x), flow)
 
+    def scores(self, parameters: Parameters, x: Array) -> Array:
+        """The Gaussian's own."""
+        return self.inner.scores(parameters, self.forward(x))
+
+    def bends(self, parameters: Parameters, x: Array, flow: Array) -> Array:
+        """The Gaussian's own."""
+        return self.inner.bends(parameters, self.forward(x), flow)
+
+    def information(self, parameters: Parameters) -> Array:
+        """The Gaussian's own."""
+        return self.inner.information(parameters)
+
     def sample_given(self, parameters: Parameters, units: NDArray[np.int64], x: Array, rng: np.random.Generator) -> Array:
         """The Gaussian's own, mapped back; known entries stay as they are."""
         drawn = self._inverse(self.inner.sample_given(parameters, units, self.forward(x), rng))

@@ -16,6 +16,7 @@ from flatpc.errors import ParameterError
 from flatpc.families import factor_analysis as factors
 from flatpc.families import normal_blocks as normal
 from flatpc.families import normal_boxes as boxes
+from flatpc.families import normal_derivatives as by_entries
 from flatpc.families.base import LARGEST_EXPONENT, Family, Parameters, Statistics
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import clusters_of_rows
@@ -24,6 +25,8 @@ from flatpc.families.transforms import Transform
 MOST_VARIABLES = 1024
 _SYMMETRY = 1e-8
 """How far a covariance may be from symmetric, in units of standard deviations."""
+_LEAST_ABOVE = 0.01
+"""Of the floors: how far above them unconstrained numbers begin."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +335,7 @@ class MultivariateGaussian(Family):
         Of low rank: loadings themselves, and z with noise = floors + exp(2 z).
         """
         if self.rank is not None:
-            above = np.maximum(parameters["noise"] - self.floors, 0.01 * self.floors)
+            above = np.maximum(parameters["noise"] - self.floors, _LEAST_ABOVE * self.floors)
             return {"mean": parameters["mean"], "loadings": parameters["loadings"], "noise": np.log(above) / 2}
         factor = self._above(parameters["covariance"])
         diagonal = np.arange(self.n_variables)
@@ -343,7 +346,7 @@ class MultivariateGaussian(Family):
         """L with L Lᵀ = covariance - floors, of which no direction is 0."""
         unit = np.sqrt(self.floors)
         values, vectors = np.linalg.eigh(covariance / (unit[:, None] * unit) - np.eye(self.n_variables))
-        above = (vectors * np.maximum(values, 0.01)[:, None, :]) @ normal.transposed(vectors)
+        above = (vectors * np.maximum(values, _LEAST_ABOVE)[:, None, :]) @ normal.transposed(vectors)
         return np.asarray(unit[:, None] * np.linalg.cholesky(above))
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
@@ -355,6 +358,17 @@ class MultivariateGaussian(Family):
         diagonal = np.arange(self.n_variables)
         factor[:, diagonal, diagonal] = np.exp(np.minimum(factor[:, diagonal, diagonal], LARGEST_EXPONENT / 2))
         return {"mean": free["mean"], "covariance": factor @ normal.transposed(factor) + np.diag(self.floors)}
+
+    def reached(self, parameters: Parameters) -> dict[str, NDArray[np.bool_]]:
+        """All but covariances with a direction at the floors, and noise there."""
+        found = {name: np.ones(len(value), bool) for name, value in parameters.items()}
+        if self.rank is not None:
+            found["noise"] = (parameters["noise"] - self.floors >= _LEAST_ABOVE * self.floors).all(axis=1)
+            return found
+        unit = np.sqrt(self.floors)
+        least = np.linalg.eigvalsh(parameters["covariance"] / (unit[:, None] * unit))[:, 0]
+        found["covariance"] = least >= 1 + _LEAST_ABOVE
+        return found
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """By the chain rule; with unknown entries too, as expected statistics have the gradient of what is known."""
@@ -370,6 +384,65 @@ class MultivariateGaussian(Family):
         diagonal = np.arange(self.n_variables)
         pull[:, diagonal, diagonal] *= factor[:, diagonal, diagonal]
         return {"mean": mean, "covariance": pull}
+
+    def scores(self, parameters: Parameters, x: Array) -> Array:
+        """In closed form, of the known entries."""
+        covariance = self.covariance(parameters)
+        shapes = self.parameter_shapes(len(covariance))
+        found: dict[str, Array] = {name: np.zeros((len(x), *shape)) for name, shape in shapes.items()}
+        diagonal = np.arange(self.n_variables)
+        factor = None if self.rank is not None else self._above(covariance)
+        for rows, u, inverse in by_entries.solved(parameters["mean"], covariance, x):
+            found["mean"][rows] = u
+            across = parameters["loadings"] if factor is None else factor
+            pull = u[:, :, :, None] * np.einsum("nki,kij->nkj", u, across)[:, :, None, :] - inverse @ across
+            if factor is None:
+                found["loadings"][rows] = pull
+                spare = u**2 - np.diagonal(inverse, axis1=1, axis2=2)
+                found["noise"][rows] = spare * (parameters["noise"] - self.floors)
+            else:
+                pull[:, :, diagonal, diagonal] *= factor[:, diagonal, diagonal]
+                found["covariance"][rows] = np.tril(pull)
+        return np.concatenate([each.reshape(*each.shape[:2], -1) for each in found.values()], axis=2)
+
+    def bends(self, parameters: Parameters, x: Array, flow: Array) -> Array:
+        """In closed form, of the known entries."""
+        covariance = self.covariance(parameters)
+        motions = [self._motion(parameters, k) for k in range(len(covariance))]
+        out = np.zeros((len(motions), *2 * (self.n_variables + len(motions[0][0]),)))
+        for W, F, e, U in by_entries.sums(parameters["mean"], covariance, x, flow):
+            for k, (moved, bend) in enumerate(motions):
+                out[k] += by_entries.second(moved, bend, W[k], F[k], e[k], U[k])
+        return out
+
+    def information(self, parameters: Parameters) -> Array:
+        """Fisher's, in closed form."""
+        inverse = np.linalg.inv(self.covariance(parameters))
+        return np.stack([by_entries.information(self._motion(parameters, k)[0], W) for k, W in enumerate(inverse)])
+
+    def log_prior(self, parameters: Parameters, statistics: Statistics) -> tuple[Array, Array] | None:
+        """`pooled` rows with the units' common covariance, which is held still."""
+        count = statistics["count"]
+        if not self.pooled or not count.sum() > 0:
+            return None
+        shift, squares, _ = _averages(statistics)
+        common = np.einsum("k,kij->ij", count / count.sum(), squares - _outer(shift))
+        covariance = self.covariance(parameters)
+        inverse, none, width = np.linalg.inv(covariance), np.zeros(self.n_variables), len(count)
+        n = np.full(width, self.pooled)
+        stated = {"count": n, "deviation": np.zeros((width, self.n_variables)), "squares": n[:, None, None] * common}
+        slope = self.gradient(parameters, stated)
+        bend = [
+            by_entries.second(*self._motion(parameters, k), W, self.pooled, none, self.pooled * W @ common @ W, of_mean=0.0)
+            for k, W in enumerate(inverse)
+        ]
+        return np.concatenate([np.reshape(each, (width, -1)) for each in slope.values()], axis=1), np.stack(bend)
+
+    def _motion(self, parameters: Parameters, unit: int) -> tuple[Array, by_entries.Bend]:
+        """How a unit's covariance moves with its unconstrained numbers."""
+        if self.rank is not None:
+            return by_entries.by_loadings(parameters["loadings"][unit], parameters["noise"][unit] - self.floors)
+        return by_entries.by_triangle(self._above(parameters["covariance"][unit : unit + 1])[0])
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 
@@ -418,6 +491,10 @@ class MultivariateGaussian(Family):
     def with_floor(self, floor: float) -> MultivariateGaussian:
         """With `min_variance=floor`."""
         return replace(self, min_variance=floor)
+
+    def with_lower_floor(self, share: float) -> MultivariateGaussian:
+        """With a share of each variable's."""
+        return replace(self, min_variance=tuple(float(each) for each in share * self.floors))
 
     # ---- torch ------------------------------------------------------------------------------------------------------
 

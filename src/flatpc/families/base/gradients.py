@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flatpc._typing import Array
 from flatpc.families.base.arithmetic import Parameters, Statistics
 from flatpc.families.base.description import Description
@@ -106,3 +109,119 @@ class Gradients(Description):
         from flatpc.families.differences import derivatives
 
         return derivatives(cast("Family", self), parameters, x)
+
+    def scores(self, parameters: Parameters, x: Array) -> Array:
+        """The first of `derivatives` alone, of a family over several variables, whose second would be too many numbers.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.zeros((1, 2)), "covariance": np.eye(2)[None] / 4}
+        >>> fp.MultivariateGaussian(2).scores(units, np.array([[1.0, np.nan]]))[0, 0, :2].tolist()
+        [4.0, 0.0]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        x
+            `[N, d]`: rows, with NaN at unknown entries.
+
+        Returns
+        -------
+        array
+            `[N, K, Q]`.
+        """
+        raise self.lacks("scores")
+
+    def bends(self, parameters: Parameters, x: Array, flow: Array) -> Array:
+        """The second of `derivatives`, of a family over several variables, summed over rows with weights.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.zeros((1, 2)), "covariance": np.eye(2)[None] / 4}
+        >>> fp.MultivariateGaussian(2).bends(units, np.array([[1.0, np.nan]]), np.ones((1, 1)))[0, :2, :2].tolist()
+        [[-4.0, -0.0], [-0.0, -0.0]]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        x
+            `[N, d]`: rows, with NaN at unknown entries.
+        flow
+            `[N, K]`: the weight of each row for each unit.
+
+        Returns
+        -------
+        array
+            `[K, Q, Q]`.
+        """
+        raise self.lacks("bends")
+
+    def information(self, parameters: Parameters) -> Array:
+        """What one value of a unit's own tells of its unconstrained numbers: Fisher's information.
+
+        A family that doesn't say so is asked for its scores at the values that there are.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.zeros((1, 2)), "covariance": np.eye(2)[None] / 4}
+        >>> fp.MultivariateGaussian(2).information(units)[0, :2, :2].tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+
+        Returns
+        -------
+        array
+            `[K, Q, Q]`.
+        """
+        raise self.lacks("information")
+
+    def log_prior(self, parameters: Parameters, statistics: Statistics) -> tuple[Array, Array] | None:
+        """First and second derivatives of the log prior that `update` supposes without a pseudocount, if it does.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> fp.Gaussian().log_prior({}, {}) is None
+        True
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+        statistics
+            Of all rows, at these parameters.
+
+        Returns
+        -------
+        tuple of arrays or None
+            `[K, Q]` and `[K, Q, Q]`.
+        """
+        return None
+
+    def reached(self, parameters: Parameters) -> dict[str, NDArray[np.bool_]]:
+        """Which units' parameters `constrain` can give: not those at a bound, such as a variance at its floor.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> units = {"mean": np.array([1.0, 1.0]), "variance": np.array([4.0, 0.5])}
+        >>> fp.Gaussian(min_variance=0.5).reached(units)["variance"].tolist()
+        [True, False]
+
+        Parameters
+        ----------
+        parameters
+            Name -> array with the units first.
+
+        Returns
+        -------
+        dict
+            Name -> `[K]`.
+        """
+        back = self.constrain(self.unconstrain(parameters))
+        near = {name: np.isclose(back[name], value, rtol=1e-6, atol=0) for name, value in parameters.items()}
+        return {name: each.reshape(len(each), -1).all(axis=1) for name, each in near.items()}

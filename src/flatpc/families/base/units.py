@@ -66,3 +66,22 @@ class Units(Description):
             With that floor.
         """
         return cast("Family", self)
+
+    def with_lower_floor(self, share: float) -> Family:
+        """The family with this share of its floor, or of all its floors.
+
+        >>> import flatpc as fp
+        >>> fp.Gaussian(min_variance=0.5).with_lower_floor(0.1).floor
+        0.05
+
+        Parameters
+        ----------
+        share
+            Above 0.
+
+        Returns
+        -------
+        Family
+            Of the same parameters.
+        """
+        return cast("Family", self) if self.floor is None else self.with_floor(share * self.floor)
