@@ -64,6 +64,8 @@ class TorchEvaluator:
         self._host: NDArray[Any] = packing.pack_weights(circuit, self.program, self.dtype)
         self._host_is_old = False
         self._device_is_old = True
+        self._repeats = all(layer.family.is_table for layer in self.run.layers if isinstance(layer, InputLayer))
+        """Whether rows are likely to repeat: all variables have finitely many values."""
         self._sums: dict[int, SumLayer | MixtureLayer] = {}
         for g, layer in enumerate(self.run.layers):
             if isinstance(layer, SumLayer | MixtureLayer):
@@ -101,20 +103,28 @@ class TorchEvaluator:
         return log_prob, *self.flat(totals)
 
     def _totals(self, evidence: TorchEvidence, rows: Ints, row_weights: Array | None) -> tuple[Array, Totals]:
+        """Log-likelihoods of the rows, and sums over them."""
         self._send_parameters()
         totals = Totals(self.run)
-        blocks = self.blocks(self.run, evidence, rows, row_weights)
-        log_prob = [self.run.pass_flows(block, counts, totals)[0] for block, counts in blocks]
-        self._count(len(rows), 2)
-        return _numpy(log_prob), totals
+        mine, counts = self._chosen(evidence, rows, row_weights)
+        which = torch.arange(len(mine), device=self.device)
+        if self._repeats:
+            mine, which = torch.unique(mine, dim=0, return_inverse=True)
+            counts = counts.new_zeros(len(mine)).index_add_(0, which, counts)
+        log_prob = [self.run.pass_flows(block, counts[at], totals)[0] for at, block in self.run.blocks(mine)]
+        self._count(len(mine), 2)
+        return _numpy(log_prob)[which.cpu().numpy()], totals
 
     def blocks(self, run: Run, evidence: TorchEvidence, rows: Ints, row_weights: Array | None) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows in blocks of bounded memory, and how often each row counts."""
-        mine = evidence.rows[torch.as_tensor(rows, device=self.device)]
-        each = np.ones(len(rows)) if row_weights is None else row_weights[rows]
-        counts = torch.as_tensor(each, dtype=torch.float64, device=self.device)
+        mine, counts = self._chosen(evidence, rows, row_weights)
         for at, block in run.blocks(mine):
             yield block, counts[at]
+
+    def _chosen(self, evidence: TorchEvidence, rows: Ints, row_weights: Array | None) -> tuple[Tensor, Tensor]:
+        """Rows, and how often each counts."""
+        each = np.ones(len(rows)) if row_weights is None else row_weights[rows]
+        return evidence.rows[torch.as_tensor(rows, device=self.device)], torch.as_tensor(each, device=self.device).double()
 
     def flat(self, totals: Totals) -> tuple[NDArray[Any], Array]:
         """Gradients of weights and statistics of inputs as the learners take them."""
