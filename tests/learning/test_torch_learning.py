@@ -5,6 +5,9 @@ import pytest
 
 import flatpc as fp
 from flatpc.engine.contract import get_evaluator
+from flatpc.engine.numba import packing
+from flatpc.engine.numba._kernels.columns import Rule
+from flatpc.engine.numba.weight_update import solvable
 from flatpc.errors import DeviceError, OptionError
 from tests.engine.conformance import circuits
 
@@ -155,6 +158,28 @@ def test_on_a_gpu(method):
     circuit = CIRCUITS["every_node-categorical"]
     X = rows_of(circuit)
     same(learnt(circuit, X, "numba", **METHODS[method]), learnt(circuit, X, "auto", device="cuda", **METHODS[method]), X, 1e-8)
+
+
+@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize("pseudocount", [0.0, 0.3])
+@pytest.mark.parametrize("name", ["every_node-categorical", "hclt-bernoulli"])
+def test_weights_stay_where_torch_has_them(name, kind, pseudocount):
+    """Steps that follow each other, none of which has the weights come back, end at those of the native engine."""
+    circuit = CIRCUITS[name]
+    X = np.repeat(rows_of(circuit), 2, axis=0)
+    row_weights = np.random.default_rng(2).random(len(X))
+    ends = []
+    for engine in ("numba", "torch"):
+        evaluator = get_evaluator(circuit, engine=engine)
+        allowed = packing.pack_masks(circuit, evaluator.program)
+        rule = Rule(kind, np.full(evaluator.program.n_steps, 0.2), pseudocount, 0.6, allowed)
+        evidence = evaluator.evidence(X)
+        means = [
+            evaluator.em_step(evidence, np.arange(start, 60), solvable(rule, "float64"), row_weights)[0] for start in (0, 5, 9)
+        ]
+        evaluator.weights[:] = np.where(evaluator.weights > 0.3, 0.3, evaluator.weights)  # somebody changes them
+        ends.append(np.concatenate([means, evaluator.weights, evaluator.log_prob(evidence)]))
+    np.testing.assert_allclose(*ends, rtol=1e-10, atol=1e-13)
 
 
 def test_the_contract_is_kept_by_both():

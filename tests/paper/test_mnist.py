@@ -73,11 +73,16 @@ def test_a_killed_run_ends_with_the_same_circuit(loaded, images, tmp_path, monke
 
 
 def test_digits_are_told_apart(loaded, tmp_path):
-    piece = {"classes": 10, "stages": [[2, 2, 0.6, 0.1]], **SMALL, "rows": 100, "batch": 10}
+    piece = {"classes": 10, "stages": [[2, 2, 0.6, 0.1]], **SMALL, "rows": 100, "batch": 10, "drawn": 4}
     found = store.compact(mnist.compute(piece, tmp_path))
     assert found["test"] > 0.9
     assert np.sum(found["confusion"]) == found["test rows"] == 20
     assert "seen labels" in mnist.as_markdown({"digits": found})
+    drawn = mnist.unpack(found["samples"])
+    assert drawn.shape == (40, 784)
+    for figure in mnist.plot({"digits": found}).values():
+        first = figure.axes[0].images[0].get_array()
+        assert (first[:28, :28].ravel() == drawn[0]).all()
 
 
 def test_the_command_keeps_its_work_beside_the_results(loaded, tmp_path, monkeypatch):

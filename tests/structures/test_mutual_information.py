@@ -157,10 +157,11 @@ def test_binning_finds_the_information_of_a_gaussian_pair():
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0, 7.5])
 def test_native_code_equals_the_definition(smoothing, monkeypatch):
-    """Both ways to add up cells: few rows and many cells, many rows and few cells."""
+    """Both ways to add up cells: few rows and many cells, many rows and few cells; with and without a common value."""
     rng = np.random.default_rng(0)
-    for n_rows, sizes in ((30, [9, 40, 3, 17]), (700, [9, 4, 3, 30])):
-        X = np.stack([np.minimum(rng.geometric(0.4, n_rows) - 1, n - 1) for n in sizes], axis=1).astype(float)
+    for n_rows, sizes, share in ((30, [9, 40, 3, 17], 0.4), (700, [9, 4, 3, 30], 0.4), (60, [90, 300, 5, 17], 0.03),
+                                 (2000, [9, 40, 3, 17], 0.03)):  # fmt: skip
+        X = np.stack([(rng.geometric(share, n_rows) - 1) % n for n in sizes], axis=1).astype(float)
         X[:, 1] = np.minimum(X[:, 0], sizes[1] - 1)
         expected = PairCounts(X, sizes).mutual_information(smoothing)
         monkeypatch.setattr(module, "_WORTH_COMPILING", 0)

@@ -21,6 +21,7 @@ START = "import numpy as np, flatpc as fp\nrng = np.random.default_rng(0)\n"
         "fp.structures.chow_liu(rng.integers(0, 5_000, (20_000, 3)))",
         f"fp.structures.hclt(rng.integers(0, 256, (500, {how_many(60, 784)})), n_latents=4, family='categorical')",
         f"fp.structures.chow_liu(rng.integers(0, 256, (500, {how_many(60, 784)})))",
+        f"fp.structures.hclt(rng.integers(0, 256, (5_000, {how_many(100, 3_072)})), 4, family=fp.Categorical(256), bins=32)",
     ],
 )
 def test_trees_take_less_than_two_gigabytes(code):

@@ -5,9 +5,8 @@ Work is done in blocks of rows so that values and flows together take about half
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -82,17 +81,25 @@ class Run:
         self.net = TorchCircuit(circuit, self.dtype, device)
         self.layers = self.net.layers
         self.stacked = self.net.stack(self.net.parameters, self.dtype)
+        self._wider: Run | None = None
+        self._wider_is_old = False
+        self._room: list[Tensor] = []
 
-    @cached_property
+    @property
     def wider(self) -> Run:
-        """The same in float64, from parameters that were never rounded, for rows that float32 is too narrow for."""
-        return self if self.dtype == torch.float64 else Run(self.circuit, "float64", self.net.device)
+        """The same in float64, for rows that float32 is too narrow for; parameters of the circuit are not rounded."""
+        if self.dtype == torch.float64:
+            return self
+        if self._wider is None:
+            self._wider = Run(self.circuit, "float64", self.net.device)
+        if self._wider_is_old:
+            self._wider.stacked = [a.double() if isinstance(a, Tensor) else a for a in self.stacked]
+            self._wider_is_old = False
+        return self._wider
 
-    def replace(self, parameters: Mapping[int, Any]) -> None:
-        """Take up other parameters, of all owners: weights as tensors, inputs' as dicts of tensors."""
-        self.stacked = self.net.stack(parameters, self.dtype)
-        if self.wider is not self:
-            self.wider.stacked = self.net.stack(parameters, torch.float64)
+    def changed(self) -> None:
+        """Parameters in `stacked` are others now."""
+        self._wider_is_old = True
 
     def blocks(self, X: Array | Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Rows in blocks of bounded memory."""
@@ -152,21 +159,23 @@ class Run:
         return out
 
     def pass_flows(self, X: Tensor, weights: Tensor, totals: Totals | None = None) -> tuple[Tensor, list[Tensor]]:
-        """Log-likelihoods, and the flow of every unit, group by group; adds to `totals`."""
+        """Log-likelihoods, and the flow of every unit, group by group; or adds to `totals`, and flows have no meaning."""
         with torch.no_grad():
             state = self.net.shared(X, self.stacked, self.dtype)
             root = state.v[-1][0, :, 0]
             unsure = self.net.unsure(state)
             log_prob = root.double().log() + state.s[-1][0]
-            flows = [torch.zeros_like(v) for v in state.v]
+            flows = self._empty_flows(state, reuse=totals is not None)
             flows[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
             for g in reversed(range(len(self.layers))):
                 gradient = self.layers[g].flow(state, flows, g, self.stacked[g])
-                if totals is not None:
-                    totals.add(g, X, flows[g], None if gradient is None else _edges(gradient, self.stacked[g]))
+                if totals is not None and gradient is not None:
+                    totals.add_gradient(g, gradient)
+                elif totals is not None:
+                    totals.add_inputs(g, X, flows[g])
         if self.dtype != torch.float64 and unsure.any():
             log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
-            for flow, exact in zip(flows, again, strict=True):
+            for flow, exact in zip(flows, again, strict=True) if totals is None else ():
                 flow[:, unsure] = exact.to(self.dtype)
             return log_prob, flows
         for rows in self._separately(unsure):
@@ -174,6 +183,14 @@ class Run:
             for flow, exact in zip(flows, again, strict=True):
                 flow[:, rows] = exact
         return log_prob, flows
+
+    def _empty_flows(self, state: State, *, reuse: bool) -> list[Tensor]:
+        """Room for flows, group by group: that of the last block, if it may be used again."""
+        if not reuse:
+            return [torch.empty_like(v) for v in state.v[:-1]] + [torch.zeros_like(state.v[-1])]
+        if not self._room or self._room[-1].shape != state.v[-1].shape:
+            self._room = self._empty_flows(state, reuse=False)
+        return self._room
 
     def _pass_separately(self, X: Tensor, weights: Tensor, totals: Totals | None) -> tuple[Tensor, list[Tensor]]:
         """The same with a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v is the flow of v."""
@@ -192,27 +209,48 @@ class Run:
             flows = [v * gradient for v, gradient in zip(state.v, found, strict=False)]
             if totals is not None:
                 for g, flow in enumerate(flows):
-                    totals.add(g, X, flow, edges.get(g))
+                    totals.add_inputs(g, X, flow)
+                for g, edge in edges.items():
+                    totals.add_edges(g, edge)
         return log_prob.detach(), flows
 
 
 class Totals:
-    """Flows of edges and statistics of inputs, summed over blocks of rows in float64."""
+    """Gradients of weights and statistics of inputs, summed over blocks of rows, from the second block on in float64."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.gradients: dict[int, Tensor] = {}
+        """Group of sums or mixtures -> ∂ Σ log p / ∂θ, `[n, units, edges]`."""
         self.edges: dict[int, Tensor] = {}
+        """The same -> θ · ∂ Σ log p / ∂θ of the rows whose derivatives may be beyond all bounds."""
         self.statistics: dict[int, dict[str, Tensor]] = {}
 
-    def add(self, g: int, X: Tensor, flow: Tensor, edges: Tensor | None) -> None:
+    def add_gradient(self, g: int, gradient: Tensor) -> None:
+        """Of the weights of a group."""
+        _add(self.gradients, g, gradient)
+
+    def add_edges(self, g: int, edges: Tensor) -> None:
+        """Flows of the edges of a group."""
+        _add(self.edges, g, edges)
+
+    def add_inputs(self, g: int, X: Tensor, flow: Tensor) -> None:
+        """The statistics of a group, if it is one of inputs."""
         layer = self.run.layers[g]
-        if edges is not None:
-            self.edges[g] = self.edges[g] + edges if g in self.edges else edges
-        elif isinstance(layer, InputLayer):
+        if isinstance(layer, InputLayer):
             found = torch_inputs.statistics(layer.family, self.run.stacked[g], layer.rows(X), flow)
             wide = {name: value.double() for name, value in found.items()}
             old = self.statistics.get(g)
             self.statistics[g] = wide if old is None else {name: old[name] + wide[name] for name in wide}
+
+    def flow(self, g: int) -> Tensor:
+        """Flows of the edges of a group, in float64; none where the weight is 0, whatever the derivative."""
+        weights, flow = self.run.stacked[g], self.edges.get(g)
+        if g in self.gradients:
+            settled = torch.where(weights > 0, self.gradients[g].double() * weights.double(), 0.0)
+            flow = settled if flow is None else flow + settled
+        assert flow is not None
+        return flow
 
     def by_owner(self) -> tuple[dict[int, Array], dict[int, Statistics]]:
         """Flows of edges and statistics of inputs at the nodes that own the parameters."""
@@ -220,9 +258,8 @@ class Totals:
         sums: dict[int, Array] = {}
         inputs: dict[int, Statistics] = {}
         for g, layer in enumerate(self.run.layers):
-            if g in self.edges:
-                edges = _numpy(self.edges[g])
-                for i, flow in zip(layer.nodes, edges, strict=True):
+            if g in self.gradients or g in self.edges:
+                for i, flow in zip(layer.nodes, _numpy(self.flow(g)), strict=True):
                     sums[owners[i]] = sums[owners[i]] + flow if owners[i] in sums else flow
             if g in self.statistics:
                 arrays = {name: _numpy(value) for name, value in self.statistics[g].items()}
@@ -233,9 +270,8 @@ class Totals:
         return dict(sorted(sums.items())), dict(sorted(inputs.items()))
 
 
-def _edges(gradient: Tensor, weights: Tensor) -> Tensor:
-    """Flows of edges; none where the weight is 0, whatever the derivative."""
-    return torch.where(weights > 0, gradient.double() * weights.double(), 0.0)
+def _add(totals: dict[int, Tensor], g: int, more: Tensor) -> None:
+    totals[g] = totals[g].double() + more if g in totals else more
 
 
 def _numpy(t: Tensor) -> Array:

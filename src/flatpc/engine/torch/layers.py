@@ -16,7 +16,7 @@ to any order, also where a value or a weight is 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -74,6 +74,8 @@ class Layer(Protocol):
     nodes: tuple[int, ...]
     """-1 for a stage of a wide product."""
     width: int
+    takes: Sequence[Take]
+    """Where the children are, in the order in which flow goes down to them."""
 
     def stack(self, parameters: Parameters) -> Any:
         """The nodes' parameters side by side, in the form that the other methods take."""
@@ -113,6 +115,8 @@ def _rescale(state: State, v: Tensor, s: Tensor, e: Tensor) -> tuple[Tensor, Ten
 
 class InputLayer:
     """Inputs of one family and width."""
+
+    takes: Sequence[Take] = ()
 
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         first = circuit.nodes[group.nodes[0]]
@@ -170,7 +174,7 @@ class Hadamard:
         self.nodes = group.nodes
         self.width = group.width
         self.counts: list[int] = []
-        self.takes: list[Take] = []
+        self.takes: Sequence[Take] = []
         for t in range(len(group.children[0])):
             places = [children[t] for children in group.children if len(children) > t]
             self.counts.append(len(places))
@@ -181,6 +185,15 @@ class Hadamard:
 
     def shared(self, state: State, X: Tensor, stacked: None) -> None:
         v, s, e = (self.takes[0](part) for part in (state.v, state.s, state.e))
+        if not torch.is_grad_enabled():
+            if self.takes[0].gives_views:
+                v, s, e = v.clone(), s.clone(), e.clone()
+            for n, take in zip(self.counts[1:], self.takes[1:], strict=True):
+                v[:n] *= take(state.v)
+                s[:n] += take(state.s)
+                e[:n] += take(state.e)
+            state.append(*_rescale(state, v, s, state.losses(v, e)))
+            return
         done: list[tuple[Tensor, Tensor, Tensor]] = []
         for t in range(1, len(self.takes)):
             n = self.counts[t]
@@ -267,7 +280,10 @@ class _Weighted:
             self.mask = torch.stack(kept).to(device)
 
     def stack(self, parameters: Parameters) -> Tensor:
-        weights = torch.stack([parameters[o] for o in self.owners])
+        return self.masked(torch.stack([parameters[o] for o in self.owners]))
+
+    def masked(self, weights: Tensor) -> Tensor:
+        """The weights `[n, units, edges]`, those of edges that there are."""
         return weights if self.mask is None else weights * self.mask
 
     def align(self, state: State) -> tuple[list[Tensor], Tensor, Tensor]:

@@ -112,20 +112,39 @@ class Take:
             back = torch.empty(len(places), dtype=torch.long)
             back[torch.tensor([here for run in runs for here in run[2]])] = torch.arange(len(places))
             self.order = back.to(device)
-        self.parts = [(group, _index(there, device), _index(here, device)) for group, there, here in runs]
+        self.parts = [(group, _index(there, device)) for group, there, _ in runs]
+        self.gives_views = len(self.parts) == 1 and isinstance(self.parts[0][1], slice) and self.order is None
+        self._runs, self._device = runs, device
+        self._back = [(group, _index(there, device), _index(here, device), False) for group, there, here in runs]
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
         """`[n, ...]`: one entry for each place; a view where one slice will do."""
-        found = [tensors[g][at] if isinstance(at, slice) else tensors[g].index_select(0, at) for g, at, _ in self.parts]
+        found = [tensors[g][at] if isinstance(at, slice) else tensors[g].index_select(0, at) for g, at in self.parts]
         joined = found[0] if len(found) == 1 else torch.cat(found)
         return joined if self.order is None else joined.index_select(0, self.order)
 
+    def mark_first(self, met: Sequence[set[int]]) -> None:
+        """Have `add` put, not add, what is the first for its place; `met` has the places in each group that were met before."""
+        self._back = []
+        for group, there, here in self._runs:
+            first: list[tuple[int, int]] = []
+            later: list[tuple[int, int]] = []
+            for pair in zip(there, here, strict=True):
+                (later if pair[0] in met[group] else first).append(pair)
+                met[group].add(pair[0])
+            for pairs, is_first in ((first, True), (later, False)):
+                if pairs:
+                    at, mine = ([pair[k] for pair in pairs] for k in (0, 1))
+                    self._back.append((group, _index(at, self._device), _index(mine, self._device), is_first))
+
     def add(self, tensors: Sequence[Tensor], value: Tensor) -> None:
-        """`tensors[place] += value`, entry by entry; places may repeat."""
-        for g, at, here in self.parts:
+        """`tensors[place] += value`, entry by entry; places may repeat. What comes first is put in place of what was there."""
+        for g, at, here, first in self._back:
             piece = value[here] if isinstance(here, slice) else value.index_select(0, here)
             if isinstance(at, slice):
-                tensors[g][at] += piece
+                tensors[g][at] = piece if first else tensors[g][at] + piece
+            elif first:
+                tensors[g].index_copy_(0, at, piece)
             else:
                 tensors[g].index_add_(0, at, piece)
 

@@ -145,4 +145,8 @@ def _layers(circuit: Circuit, device: torch.device) -> list[Layer]:
     kept: dict[torch.device, list[Layer]] = circuit.__dict__.setdefault("_torch_layers", {})
     if device not in kept:
         kept[device] = [build(circuit, group, device) for group in fold(circuit)]
+        met: list[set[int]] = [set() for _ in kept[device]]
+        for layer in reversed(kept[device]):  # as flows go down
+            for take in layer.takes:
+                take.mark_first(met)
     return kept[device]

@@ -31,7 +31,7 @@ class TorchPenalised:
         """Of the rows; see `Evaluates`."""
         log_prob, gradient, statistics = self.evaluator.statistics(evidence, rows, weights)
         totals, settled, total = self._penalty(evidence, rows, weights)
-        more, more_statistics = self.evaluator.flat(totals, flows=False)
+        more, more_statistics = self.evaluator.flat(totals)
         numbers = np.array([weighted_sum(log_prob, rows, weights), total])
         out = Gradients(numbers, gradient, statistics, more.astype(np.float64), more_statistics)
         if not (np.isfinite(out.penalty_weights.sum()) and np.isfinite(out.penalty_inputs.sum())):
@@ -50,9 +50,9 @@ class TorchPenalised:
         for block, counts in self.evaluator.blocks(run, evidence, rows, weights):
             found = penalty(run.net, block, counts, run.stacked)
             for g, gradient in found.gradients.items():
-                totals.add(g, block, gradient, gradient)
+                totals.add_gradient(g, gradient)
             for g, flow in found.flows.items():
-                totals.add(g, block, flow, None)
+                totals.add_inputs(g, block, flow)
             settled.append(found.settled.cpu().numpy())
             total += float((found.values * counts).sum())
         return totals, np.concatenate(settled), total

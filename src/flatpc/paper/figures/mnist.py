@@ -31,8 +31,8 @@ TAB = "MNIST"
 TITLE = "MNIST: bits per dimension, samples, completed halves, digits told apart"
 CAPTION = (
     "Hidden Chow-Liu trees over the 784 pixels of MNIST, each with 256 shades, learnt by mini-batch EM on the CPU. The next size "
-    "starts from the last one, with every state copied. Bits per dimension of validation rows against processor time; samples; "
-    "lower halves drawn given upper halves of test images."
+    "starts from the last one, with every state copied. Bits per dimension of validation rows against processor time; samples, also "
+    "of ten circuits, each learnt from the images of one digit; lower halves drawn given upper halves of test images."
 )
 STAGES = ((32, 6, 0.6, 0.1), (64, 4, 0.3, 0.05))
 """Latent states, epochs, first and last step size."""
@@ -58,7 +58,8 @@ def pieces(quick: bool = False) -> dict[str, dict[str, Any]]:
         "stages": classes,
         "rows": rows,
         "judged": judged,
-        **{**recipe, "batch": 100 if quick else 250},
+        **{**recipe, "batch": 100 if quick else 250, "pseudocount": 3.0},
+        "drawn": N_SAMPLES // 10,
     }
     return out
 
@@ -144,6 +145,7 @@ def _tell_apart(piece: Mapping[str, Any], data: Digits, work: Path) -> dict[str,
     rows = {"valid": data.valid[: piece["judged"]], "test": data.test[: piece["judged"]]}
     truth = {"valid": data.valid_labels[: piece["judged"]], "test": data.test_labels[: piece["judged"]]}
     columns: dict[str, list[Any]] = {split: [] for split in rows}
+    samples = []
     seconds = 0.0
     for digit in range(10):
         mine = data.valid[data.valid_labels == digit][:200]
@@ -151,6 +153,7 @@ def _tell_apart(piece: Mapping[str, Any], data: Digits, work: Path) -> dict[str,
         seconds += curve[-1][1]
         for split, some in rows.items():
             columns[split].append(circuit.log_prob(some) + log_prior[digit])
+        samples.append(circuit.sample(piece["drawn"], seed=1))
     joint = {split: np.stack(columns[split], axis=1) for split in rows}
     right = {split: joint[split].argmax(axis=1) == truth[split] for split in rows}
     confusion = np.zeros((10, 10), np.int64)
@@ -165,6 +168,7 @@ def _tell_apart(piece: Mapping[str, Any], data: Digits, work: Path) -> dict[str,
         "test rows": len(rows["test"]),
         "test bits": bits(-together.mean()),
         "confusion": confusion,
+        "samples": pack(np.concatenate(samples)),
     }
 
 
@@ -222,27 +226,33 @@ def draw(found: Found) -> list[Panel]:
     panels = [Panel("", {"Learning": figure})]
     if sizes := _sizes(found):
         sheets = {"Samples": _sheet(unpack(sizes[-1]["samples"])), "Lower halves given upper ones": _halves(sizes[-1])}
+        if CLASSES in found:
+            sheets["Samples of ten circuits, one for each digit"] = _sheet(unpack(found[CLASSES]["samples"]))
         panels.append(Panel("", {title: _picture(sheet) for title, sheet in sheets.items()}))
     return panels
 
 
 def plot(found: Found) -> dict[str, Any]:
-    """Samples and completed halves of the largest size, side by side, and the curve."""
-    figure = static(11, 3.4)
+    """Samples of the circuits of the digits and of the largest size, its completed halves, and the curve."""
+    figure = static(14, 3.4)
     sizes = _sizes(found)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(3, 3, 4))
+    first, left, middle, right = figure.subplots(1, 4, width_ratios=(3, 3, 3, 4))
+    if CLASSES in found:
+        first.imshow(_sheet(unpack(found[CLASSES]["samples"])), cmap="gray", vmin=0, vmax=255)
+        first.set_title(f"samples, a circuit for each digit, {found[CLASSES]['latents']} latents", fontsize=9)
     if sizes:
         left.imshow(_sheet(unpack(sizes[-1]["samples"])), cmap="gray", vmin=0, vmax=255)
-        left.set_title(f"samples, {sizes[-1]['latents']} latents", fontsize=9)
+        left.set_title(f"samples, one circuit, {sizes[-1]['latents']} latents", fontsize=9)
         middle.imshow(_halves(sizes[-1]), cmap="gray", vmin=0, vmax=255)
         middle.set_title("test images, and lower halves drawn given upper ones", fontsize=9)
-    for axes in (left, middle):
+    for axes in (first, left, middle):
         axes.set_axis_off()
     for color, (latents, rows) in zip(SERIES, _curves(found).items(), strict=False):
         right.plot([row[1] / 60 for row in rows], [row[4] for row in rows], "o-", ms=3, color=color, label=f"{latents} latents")
     right.set_xlabel("minutes of processor time")
     right.set_ylabel("validation bits per dimension")
-    right.legend(fontsize=8)
+    if sizes:
+        right.legend(fontsize=8)
     return {"mnist": figure}
 
 
