@@ -41,7 +41,7 @@ from flatpc.search.plans import (
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
 from flatpc.search.suiting import choose_families, normal_instead
-from flatpc.search.training import MOST_EPOCHS, SLACK, Candidate, OutOfTime, Round, Task, build, replay
+from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, Candidate, OutOfTime, Round, Task, build, finish, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
@@ -71,8 +71,10 @@ START_SHARE = 0.2
 """Of the work that is left for trained models, the most that the start of one may take."""
 REPEATED_TREES = 200
 """Chow-Liu trees that the effort must allow for if few rows are to be folded twice."""
-MOST_ROWS = 8000
+MOST_ROWS = 16_000
 """Rows by which a table with numbers has its model chosen."""
+ALL_ROWS_SHARE = 0.3
+"""Of the work, what is then for learning from all rows."""
 PROBE, PROBE_SHARE = 32, 0.1
 """Latents of the mixtures by which a front and a first floor of variances are chosen, and their share of the work."""
 GROWTH_SHARE = 0.3
@@ -128,7 +130,8 @@ def choose(
         of EM with small steps, from all of them.
     valid
         Rows to choose by. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
-        fifth is held out; what is chosen is then built anew from all rows and trained as before.
+        fifth is held out; what is chosen is then built anew from all rows and trained as before, or, where columns hold numbers
+        and rows are many, trained on with all of them.
     family
         As for `fp.structures.factorized`. Trees and their mixtures are tried where all variables are Bernoulli or Categorical.
     groups
@@ -265,6 +268,8 @@ class _Search:
         self.too_large: dict[str, None] = {}
         """Structures that there was no memory for, in order."""
         self.spent = spent + of_fronts
+        self.set_aside = 0.0
+        """Work that is for what is chosen, not for the choice."""
         self.watch = watch
         self.time_budget = time_budget
         self.task = Task(
@@ -276,7 +281,7 @@ class _Search:
     @property
     def left(self) -> float:
         """Work, without what it will take to learn the choice again from all rows."""
-        return self.effort - self.spent - self._owed
+        return self.effort - self.spent - self.set_aside - self._owed
 
     @property
     def _owed(self) -> float:
@@ -285,9 +290,14 @@ class _Search:
 
     def _again(self, candidate: Candidate) -> float:
         """Work of learning it once more, from all rows."""
-        splits = self.task.splits
-        share = len(self.rows) / sum(len(split.train) for split in splits)
+        if self._goes_on(candidate):
+            return candidate.passes / candidate.seen * len(self.rows) * FINISHING_EPOCHS
+        share = len(self.rows) / sum(len(split.train) for split in self.task.splits)
         return share * (candidate.building + candidate.kept)
+
+    def _goes_on(self, candidate: Candidate) -> bool:
+        """Whether it learns on from all rows, which hardly differ from those that it has learnt from, and not from the start."""
+        return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.n_rows > 1.5 * MOST_ROWS
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
@@ -325,7 +335,7 @@ class _Search:
         self._say("mixtures of trees")
         if not self.discrete and len(train) > 1.5 * MOST_ROWS:
             # A choice needs no more; what is chosen then learns from all rows.
-            self.task = replace(task, most_rows=MOST_ROWS)
+            self.task, self.set_aside = replace(task, most_rows=MOST_ROWS), ALL_ROWS_SHARE * self.effort
         plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
         front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
         together = self._front_of_blocks([plan for plan in plans if "blocks" in plan.options])
@@ -342,8 +352,9 @@ class _Search:
             if not self.discrete and wishes.n_latents is None:
                 best = self._grow(best)
             best = self._other_floors(self._regularize(best))
-            self.task = replace(self.task, most_rows=0)
-            self._train_on(best)
+            sampled = self.task.most_rows > 0
+            self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
+            self._train_on(best, 0.8 if sampled else 1 / 3)
             if self.average:
                 self._copy(best)
 
@@ -491,9 +502,10 @@ class _Search:
         self._say("floors of variances")
         return best
 
-    def _train_on(self, last: Candidate) -> None:
-        """The best one, with a third of what is left; the rest is for copies, if there are to be any."""
-        end = self.spent + self.left * (1 / 3 if self.average else 1.0)
+    def _train_on(self, last: Candidate, share: float) -> None:
+        """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
+        end = self.spent + self.left * (share if self.average else 1.0)
+        last.exhausted = False  # by other rows than now, maybe
         while self.spent < end and not last.exhausted:
             before = last.epochs
             self._train(last, MOST_EPOCHS, end - self.spent)
@@ -594,7 +606,11 @@ class _Search:
     def _refit(self, chosen: Sequence[Candidate]) -> list[Circuit]:
         task = replace(self.task, deadline=math.inf)
         fronts = [self.fronts[candidate.plan.front] for candidate in chosen]
-        return [in_users_units(replay(c, front.rows, task), front.scaling) for c, front in zip(chosen, fronts, strict=True)]
+        circuits = [
+            finish(c, front.rows, task) if self._goes_on(c) else replay(c, front.rows, task)
+            for c, front in zip(chosen, fronts, strict=True)
+        ]
+        return [in_users_units(circuit, front.scaling) for circuit, front in zip(circuits, fronts, strict=True)]
 
     def _learnt(self, chosen: Sequence[Candidate]) -> list[Circuit]:
         return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]

@@ -57,6 +57,8 @@ SLACK = 2
 """Epochs by which a copy's rounds are longer than those that were kept of the best one."""
 MOST_EPOCHS = 100
 """Of a round."""
+FINISHING_EPOCHS = 2
+"""Of a model that has learnt from most rows, with all of them."""
 SAVED_EVERY = 20
 """Epochs from one checkpoint to the next."""
 
@@ -113,6 +115,8 @@ class Candidate:
     """Work of these."""
     passes: float = 0.0
     """The part of it that grows with the number of epochs."""
+    seen: float = 0.0
+    """Epochs times the rows of each, which that part is in proportion to."""
     rounds: list[Round] = field(default_factory=list)
     begun: int = 0
     """Rounds of training, those that brought nothing included: each has smaller steps than the one before."""
@@ -236,7 +240,8 @@ class Task:
         number = candidate.begun
         candidate.begun += 1
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
-        size = batch_size(min(self.n_rows, self.most_rows or self.n_rows), number)
+        n_rows = min(self.n_rows, self.most_rows or self.n_rows)
+        size = batch_size(n_rows, number)
         if candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
@@ -248,7 +253,7 @@ class Task:
             most -= 1
         if candidate.epochs:
             left = allowance - (candidate.training - before)
-            most = int(min(most, left / (candidate.passes / candidate.epochs)))
+            most = int(min(most, left / (candidate.passes / candidate.seen * n_rows)))
         if most >= 1:
             most = min(most, MOST_EPOCHS)
             self._train(candidate, replace(planned, epochs=most, last=last, seed=seed + candidate.epochs))
@@ -267,9 +272,12 @@ class Task:
             results.append(result)
             done = max(done, len(result.history))
             passes = work.of_passes(result.work)
-            n_rows = min(planned.n_rows or len(split.train), len(split.train)) + len(split.valid)
+            n_learnt = min(planned.n_rows or len(split.train), len(split.train))
+            candidate.seen += len(result.history) * n_learnt / len(self.splits)
             candidate.passes += passes
-            candidate.training += work.of_setup(len(result.circuit.nodes), n_rows * len(self.families)) + passes
+            candidate.training += (
+                work.of_setup(len(result.circuit.nodes), (n_learnt + len(split.valid)) * len(self.families)) + passes
+            )
             stopped = result.stopped if result.stopped in ("interrupted", "time budget") else stopped
             if stopped:
                 break
@@ -363,6 +371,15 @@ def replay(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
     for planned in candidate.rounds:
         circuit = run(circuit, rows, task, planned).circuit
     return circuit
+
+
+def finish(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
+    """The candidate trained on with these rows, in small steps that grow smaller, without validation."""
+    last = candidate.rounds[-1]
+    ends = (1.0, 1.0) if last.batch_size == ALL_ROWS else (last.last, last.last / 3)
+    return run(
+        candidate.parts[0].make(), rows, task, replace(last, epochs=FINISHING_EPOCHS, first=ends[0], last=ends[1], n_rows=0)
+    ).circuit
 
 
 def build(plan: Plan, rows: Sample, task: Task, copy: int = 0, whole: int = 0) -> Circuit:
