@@ -63,7 +63,8 @@ def tilt(around: LogPosterior, variable: int) -> Tilt:
     if several is not None:
         family = mine[several].family
         raise FamilyError(
-            f"Node {several}: the mean of variable {variable} is one of {family}, and has no error bar in closed form; `ask` draws for it."
+            f"Node {several}: the mean of variable {variable} is one of {family}, and has no error bar in closed form; "
+            f"`ask` draws for it."
         )
     owners = {circuit.owners[i] for i in mine}
     given: Any = circuit.parameters
