@@ -30,7 +30,7 @@ def how_sure() -> Figure:
         answers.plot(labels=names, axes=axes, title=f"learnt from {n:,} rows")
         axes.plot(truth, np.arange(16), "k|", markersize=9, label="data-generating model")
         axes.set_xlabel("log p")
-    axes.legend(frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

@@ -271,7 +271,7 @@ def per_second() -> str:
     if not found:
         return f"({NOT_MEASURED})"
     each = [(name, method, of) for name, methods in found.items() for method, of in methods.items()]
-    rows = [[name, method, *(f"{value:.4f}" for value in of.values())] for name, method, of in each]
+    rows = [[name, method, *(f"{value:.4g}" for value in of.values())] for name, method, of in each]
     return markdown(["data set", "method", *(f"after {seconds} s" for seconds in each[0][2])], rows, texts=2)
 
 

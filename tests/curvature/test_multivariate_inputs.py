@@ -1,4 +1,4 @@
-"""Posteriors of circuits with multivariate Gaussian inputs: against differences, automatic differentiation, closed forms, refits."""
+"""Posteriors of circuits with multivariate Gaussian inputs: against differences, torch, closed forms and refits."""
 
 import numpy as np
 import pytest

@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import flatpc as fp
+from flatpc.curvature import log_posterior
 from flatpc.curvature.directions import Coordinates
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.row_flows import in_logits, row_flows
@@ -65,6 +66,22 @@ def test_a_table_of_counts_has_the_textbook_error(structure):
     n = counts + alpha
     if structure != "diagonal":
         np.testing.assert_allclose(post.log_prob([[0], [1], [2]]).error ** 2, 1 / n - 1 / n.sum(), rtol=1e-8)
+
+
+def test_products_node_by_node_are_the_same(monkeypatch):
+    """With weights of 0, which stay 0, and with some damping."""
+    circuit, X = hidden()
+    i = next(i for i, node in enumerate(circuit.nodes) if isinstance(node, fp.Sum | fp.Mixture))
+    weights = np.array(circuit.parameters[i])
+    weights[0] = np.eye(weights.shape[1])[1]
+    around = log_posterior.LogPosterior(circuit.with_parameters({i: weights}), X, alpha=0.5)
+    vectors = np.random.default_rng(0).normal(size=(3, around.size))
+    assert not around._large_nodes
+    expected = around.products(vectors, 0.1), around.centred(vectors)
+    monkeypatch.setattr(log_posterior, "LARGE", 0)
+    assert around._large_nodes
+    for found, one in zip((around.products(vectors, 0.1), around.centred(vectors)), expected, strict=True):
+        np.testing.assert_allclose(found, one, rtol=1e-10, atol=1e-10 * abs(one).max())
 
 
 @pytest.mark.parametrize("structure", ["full", "block", "diagonal"])

@@ -62,10 +62,13 @@ def test_low_rank_ends_at_the_likelihood_of_factor_analysis():
 
 def test_a_posterior_says_what_it_has_not():
     X = MIXED.sample(60, seed=1)
-    with pytest.raises(FamilyError, match="include_inputs=False"):
-        fp.curvature.laplace(MIXED, X)
-    posterior = fp.curvature.laplace(MIXED, X, include_inputs=False)
-    assert np.isfinite(posterior.log_prob(X[:3]).error).all()
+    posterior = fp.curvature.laplace(MIXED, X)
+    assert (posterior.log_prob(X[:3]).error > 0).all()
+    unknown = np.where(np.arange(6) == 4, np.nan, X[:3])
+    with pytest.raises(FamilyError, match="has no error bar in closed form"):
+        posterior.expectation(unknown)
+    drawn = posterior.ask(lambda circuit: circuit.expectation(unknown)[:, 4], n=20)
+    assert (drawn.error > 0).all()
 
 
 WIDTH = 3

@@ -4,13 +4,14 @@ A unit's unconstrained numbers z (`Family.unconstrain`) have the scores s(x) = �
 
     Σ f s sᵀ / Σ f = (R Rᵀ)⁻¹,     z = z₀ + R y
 
-so that in y one row of a unit's own is worth an information of 1, whatever units values are measured in. A family that knows its
-information (`Family.information`) gives it in place of Σ f s sᵀ / Σ f. Directions in which it vanishes (numbers that softmax leaves
-open, loadings that only turn, units without flow) are left out: there R is 0; and so are parameters at a bound that the map
-doesn't reach, such as a variance at its floor.
+so that in y one row of a unit's own is worth an information of 1, whatever units values are measured in. A family that knows
+its information (`Family.information`) gives it in place of Σ f s sᵀ / Σ f. Directions in which it vanishes (numbers that softmax
+leaves open, loadings that only turn, units without flow) are left out: there R is 0; and so are parameters at a bound that the
+map doesn't reach, such as a variance at its floor.
 
-Second derivatives come from the passes that tables have (`tabulating.py`). Over the training rows an input is a table t of as many
-entries as its variables have distinct values, and p is linear in each. With G = t ∇²log p t, f the flow of entries and c(x) = ∂² log density / ∂z²
+Second derivatives come from the passes that tables have (`tabulating.py`). Over the training rows an input is a table t of as
+many entries as its variables have distinct values, and p is linear in each. With G = t ∇²log p t, f the flow of entries and
+c(x) = ∂² log density / ∂z²
 
     ∂²log p / ∂z² = Sᵀ (G + diag f) S + Σ f c,      S the scores of all entries
 
@@ -87,7 +88,7 @@ class FreeInput:
         free = self.family.unconstrain(self.parameters)
         moved = self.family.constrain(named(flat(free) + np.einsum("kqr,kr->kq", self.roots, y), free))
         # What doesn't move stays as it is to the last bit, also at a bound that the map doesn't reach.
-        moves = named(self.roots.any(axis=2), free)
+        moves = named(np.asarray(self.roots.any(axis=2), np.float64), free)
         return {name: np.where(_units(_any(moves[name]), old), moved[name], old) for name, old in self.parameters.items()}
 
 
@@ -161,14 +162,14 @@ def free_inputs(circuit: Circuit, rows: Array, flows: list[Array], start: int) -
     for owner, total in totals.items():
         node, parameters = circuit.nodes[owner], circuit.parameters[owner]
         assert isinstance(node, Input)
-        reached = {name: each & (total > 0) for name, each in node.family.reached(parameters).items()}
+        reached: dict[str, Any] = {name: each & (total > 0) for name, each in node.family.reached(parameters).items()}
         family = node.family.with_lower_floor(FLOOR)
         if family.follows("information", of="log_density"):
             share = family.information(parameters)
         else:
             share = squares[owner] / np.where(total > 0, total, 1.0)[:, None, None]
             # With one at its bound, values may tell nothing of the others: all of them at the mean.
-            reached = dict.fromkeys(reached, np.logical_and.reduce(list(reached.values())))
+            reached = dict.fromkeys(reached, np.all(list(reached.values()), axis=0))
         roots = _roots(parameters, share, reached)
         if roots.any():
             out[owner] = FreeInput(family, parameters, start, roots)
@@ -176,7 +177,7 @@ def free_inputs(circuit: Circuit, rows: Array, flows: list[Array], start: int) -
     return out
 
 
-def _roots(parameters: Mapping[str, Array], share: Array, reached: Mapping[str, Array]) -> Array:
+def _roots(parameters: Mapping[str, Array], share: Array, reached: Mapping[str, Any]) -> Array:
     """R of every unit, with as many columns as any of them needs; `reached [K]` tells which units' numbers move."""
     shapes = {name: np.shape(value) for name, value in parameters.items()}
     moving = flat({name: np.broadcast_to(_units(reached[name], value), shapes[name]) for name, value in parameters.items()})

@@ -7,8 +7,8 @@ h_i = g_iᵀ A⁻¹ g_i. Without the row its own share M_i of A goes with it, an
     g_iᵀ (A - M_i)⁻¹ g_i  ≈  h_i / (1 - x_iᵀ M_i x_i / h_i),      x_i = A⁻¹ g_i
 
 p is linear in weights, so that M_i = g_i g_iᵀ and the right side is h_i / (1 - h_i). A density is not linear in its parameters:
-in coordinates in which a unit's row tells 1 on average, M_i is less by f (s sᵀ - 1) for every unit of an input with the flow f and
-the scores s. A row far from all others has scores much larger than what it tells.
+in coordinates in which a unit's row tells 1 on average, M_i is less by f (s sᵀ - 1) for every unit of an input with the flow f
+and the scores s. A row far from all others has scores much larger than what it tells.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -103,7 +104,7 @@ class Layout:
     def units(self) -> Iterator[slice]:
         """Each unit's part of the vector."""
         ends = np.append(self._row_starts, self.size)
-        return (slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        return (slice(int(a), int(b)) for a, b in pairwise(ends))
 
     @overload
     def row_sums(self, vector: Array) -> Array: ...

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature.tilting import Tilt
 
+LARGE = 1 << 12
+"""Weights of a node from which on vectors are taken node by node, so that they stay in the cache."""
 DIRECTION_BYTES = 1 << 28
 """Of directions over all entries of tabulated inputs."""
 
@@ -63,11 +65,32 @@ class LogPosterior:
 
     def centred(self, vectors: Array) -> Array:
         """Without directions in which nothing changes, and without entries that stay 0."""
-        inside = np.where(self.moves, vectors, 0.0)
-        n = self.layout.size
+        inside, n = np.where(self.moves, vectors, 0.0), self.layout.size
+        if self._large_nodes:
+            for mine, part in self._nodes(inside):
+                self._centre(mine, part)
+            return inside
         mean = self.layout.row_sums(inside[..., :n]) / np.maximum(self.edges, 1.0)
         inside[..., :n] = np.where(self.moving_weights, inside[..., :n] - mean, 0.0)
         return inside
+
+    @property
+    def _large_nodes(self) -> bool:
+        """Whether it pays to take vectors node by node."""
+        return self.layout.size > LARGE * max(len(self.layout.shapes), 1)
+
+    def _nodes(self, vectors: Array) -> Iterator[tuple[Array, slice]]:
+        """Views `[K, C]` of every node's weights in every vector, and their place: as many numbers as a cache holds."""
+        for vector in vectors.reshape(-1, vectors.shape[-1]):
+            for i, part in self._weight_parts.items():
+                yield vector[part].reshape(self.layout.shapes[i]), part
+
+    def _centre(self, mine: Array, part: slice) -> None:
+        """In place."""
+        moving, edges = self.moving_weights[part].reshape(mine.shape), self.edges[part].reshape(mine.shape)[:, :1]
+        mine -= mine.sum(axis=1, keepdims=True) / np.maximum(edges, 1.0)
+        if not moving.all():
+            mine *= moving
 
     # ---- first derivatives --------------------------------------------------------------------------------------------
 
@@ -218,6 +241,29 @@ class LogPosterior:
         """`[D, K, M]`: the entries of a tabulated input that stand for values."""
         k = self.circuit.widths[i]
         return vectors[:, self._places[1][i][0]].reshape(len(vectors), k, -1)[:, :, : len(self._tabulated.values[i])]
+
+    def products(self, vectors: Array, damping: float) -> Array:
+        """`[D, P]`: the Hessian of the negative log posterior, and a share of the complete-data information, times vectors."""
+        if self.free or not self._large_nodes:
+            found = self.hessian_products(vectors) + self.information(vectors, prior=True)
+            return self.centred(found + damping * self.information(vectors, prior=False))
+        # As `spaces.py` has it, node by node, so that numbers stay in the cache: of those with one factor, all at once.
+        w, theta, f = vectors.copy(), self.theta, self._operator.flows
+        amount = self.alpha * self.edges + damping * self.complete
+        for mine, part in self._nodes(w):
+            mine -= np.einsum("kc,kc->k", theta[part].reshape(mine.shape), mine)[:, None]
+        out = self._operator.in_log_weights(w)
+        bend = theta * (self.layout.row_sums(f) + amount) - f
+        for (mine, part), (moved, _) in zip(self._nodes(out), self._nodes(w), strict=True):
+            t, own = theta[part].reshape(mine.shape), f[part].reshape(mine.shape)
+            sums = mine.sum(axis=1) + np.einsum("kc,kc->k", own, moved)
+            moved *= bend[part].reshape(mine.shape)
+            np.subtract(moved, mine, out=mine)
+            mine += t * sums[:, None]
+            if not self.moving_weights[part].all():
+                mine *= self.moving_weights[part].reshape(mine.shape)
+            self._centre(mine, part)
+        return out
 
     def hessian_products(self, vectors: Array) -> Array:
         """`[D, P]`: the Hessian of the negative log-likelihood times each of `vectors [D, P]`."""

@@ -35,7 +35,7 @@ from flatpc.curvature.hessians import hessian
 from flatpc.curvature.layout import REDUCTIONS, Layout, share_of_sum
 from flatpc.curvature.operators import operator
 from flatpc.curvature.posterior import MOST_FULL, laplace
-from flatpc.curvature.posterior_solvers import DAMPINGS
+from flatpc.curvature.posterior_solvers import DAMPINGS, damped
 from flatpc.curvature.row_flows import BLOCK_BYTES, blocks, in_logits, row_flows
 from flatpc.curvature.spectra import TraceEstimate
 from flatpc.engine.contract import get_engine
@@ -284,7 +284,7 @@ def _log_det(around: _Weights, free: NDArray[np.bool_]) -> float:
     A, C = (M[np.ix_(free, free)] for M in (A, around.complete * spread))
     for damping in DAMPINGS:
         try:
-            factor = np.linalg.cholesky((A + A.T) / 2 + damping * C)
+            factor = np.linalg.cholesky(damped((A + A.T) / 2, C, damping))
         except np.linalg.LinAlgError:
             continue
         break

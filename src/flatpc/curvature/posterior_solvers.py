@@ -43,7 +43,7 @@ def full(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
         left_out[entries, entries] += np.outer(still, still) / max(float(still @ still), 1e-300)
     for damping in DAMPINGS:
         try:
-            factor = cho_factor((A + damping * C if math.isfinite(damping) else C) + left_out, lower=True)
+            factor = cho_factor(damped(A, C, damping) + left_out, lower=True)
         except np.linalg.LinAlgError:
             continue
         if np.diag(factor[0]).min() > 1e-5:
@@ -63,6 +63,11 @@ def _scale(around: LogPosterior) -> Array:
     return scale
 
 
+def damped(A: Array, C: Array, damping: float) -> Array:
+    """A with a share of C, or C in its place."""
+    return A + damping * C if math.isfinite(damping) else C
+
+
 def _symmetric(M: Array) -> Array:
     return (M + M.T) / 2
 
@@ -73,8 +78,7 @@ def matrix_free(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
     def times(vectors: Array, damping: float) -> Array:
         if not math.isfinite(damping):
             return around.centred(around.information(vectors, prior=False))
-        found = around.hessian_products(vectors) + around.information(vectors, prior=True)
-        return around.centred(found + damping * around.information(vectors, prior=False))
+        return around.products(vectors, damping)
 
     def precondition(vectors: Array) -> Array:
         return around.centred(vectors / scale)
@@ -191,7 +195,7 @@ def block(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
         C = around.complete[part].reshape(k, n)[:, :1, None] * C
         level = np.maximum(np.trace(C, axis1=1, axis2=2), 1e-12)[:, None]
         for damping in DAMPINGS:
-            values, vectors = np.linalg.eigh(centre @ (found + damping * C if math.isfinite(damping) else C) @ centre)
+            values, vectors = np.linalg.eigh(centre @ damped(found, C, damping) @ centre)
             if (values > -1e-10 * level).all():
                 break
         small = abs(values) <= 1e-10 * level
@@ -214,8 +218,8 @@ def diagonal(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
         found[part] = np.einsum("kcc->kc", blocks).ravel()
     floor = around.complete.copy()
     floor[: around.layout.size] *= around.theta * (1 - around.theta)
-    damping = next(d for d in DAMPINGS if not math.isfinite(d) or (found + d * floor >= 0)[around.moves].all())
-    total = found + damping * floor if math.isfinite(damping) else floor
+    damping = next(d for d in DAMPINGS if (damped(found, floor, d) >= 0)[around.moves].all())
+    total = damped(found, floor, damping)
     varies = around.moves & (total > 1e-12 * np.maximum(around.complete, 1e-300))
     inverse = np.where(varies, 1 / np.where(varies, total, 1.0), 0.0)
     return damping, lambda vectors: around.centred(vectors) * inverse, lambda noise: noise * np.sqrt(inverse)

@@ -70,7 +70,7 @@ def tabulated(circuit: Circuit, rows: Array) -> Tabulated:
             else:
                 known = ~np.isnan(rows[:, v])
                 found, coded[known, v] = np.unique(rows[known, v], return_inverse=True)
-            values.update({i: found for i in mine.keys() - kept})
+            values.update(dict.fromkeys(mine.keys() - kept, found))
             logs = {i: _log_density(circuit, i, found) for i in mine.keys() - kept}
             tables.update({i: _entries(log) for i, log in logs.items()} if kept else _scaled(logs))
     return _built(circuit, coded, values, tables, ones)
@@ -80,12 +80,13 @@ def _distinct(rows: Array) -> tuple[Array, Array]:
     """Different rows, of which NaN is a value like others, and for each row which of them it is."""
     bits = np.ascontiguousarray(np.where(np.isnan(rows), np.nan, rows + 0.0)).view(np.int64)
     _, first, which = np.unique(bits, axis=0, return_index=True, return_inverse=True)
-    return rows[first], which.ravel()
+    return rows[first], which.ravel().astype(np.float64)
 
 
 def _log_density(circuit: Circuit, i: int, x: Array) -> Array:
     node, own = circuit.nodes[i], circuit.parameters[i]
-    assert isinstance(node, Input) and isinstance(own, dict)
+    assert isinstance(node, Input)
+    assert isinstance(own, dict)
     return asking.log_density(node.family, own, x)
 
 

@@ -62,7 +62,10 @@ def tilt(around: LogPosterior, variable: int) -> Tilt:
     several = next((i for i, node in mine.items() if node.family.n_variables > 1), None)
     if several is not None:
         family = mine[several].family
-        raise FamilyError(f"Node {several}: the mean of variable {variable} is one of {family}, and has no error bar here.")
+        raise FamilyError(
+            f"Node {several}: the mean of variable {variable} is one of {family}, and has no error bar in closed form; "
+            f"`ask` draws for it."
+        )
     owners = {circuit.owners[i] for i in mine}
     given: Any = circuit.parameters
     means = {i: np.asarray(node.family.mean(given[i]), np.float64) for i, node in mine.items()}

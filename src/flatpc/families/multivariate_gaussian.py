@@ -361,9 +361,9 @@ class MultivariateGaussian(Family):
 
     def reached(self, parameters: Parameters) -> dict[str, NDArray[np.bool_]]:
         """All but covariances with a direction at the floors, and noise there."""
-        found = {name: np.ones(len(value), bool) for name, value in parameters.items()}
+        found: dict[str, NDArray[np.bool_]] = {name: np.ones(len(value), np.bool_) for name, value in parameters.items()}
         if self.rank is not None:
-            found["noise"] = (parameters["noise"] - self.floors >= _LEAST_ABOVE * self.floors).all(axis=1)
+            found["noise"] = np.all(parameters["noise"] - self.floors >= _LEAST_ABOVE * self.floors, axis=1)
             return found
         unit = np.sqrt(self.floors)
         least = np.linalg.eigvalsh(parameters["covariance"] / (unit[:, None] * unit))[:, 0]

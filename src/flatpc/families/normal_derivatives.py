@@ -54,7 +54,7 @@ def by_triangle(factor: Array) -> tuple[Array, Bend]:
     def bend(V: Array) -> Array:
         out = np.einsum("ij,kl,jl,ik->ijkl", scale, scale, np.eye(d), V)
         out[row, row, row, row] += np.diag(factor) * np.diag(V @ factor)
-        return out.reshape(d * d, d * d)
+        return np.asarray(out.reshape(d * d, d * d))
 
     return moved.reshape(d * d, d, d), bend
 

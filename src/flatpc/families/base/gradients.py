@@ -224,4 +224,4 @@ class Gradients(Description):
         """
         back = self.constrain(self.unconstrain(parameters))
         near = {name: np.isclose(back[name], value, rtol=1e-6, atol=0) for name, value in parameters.items()}
-        return {name: each.reshape(len(each), -1).all(axis=1) for name, each in near.items()}
+        return {name: np.asarray(each.reshape(len(each), -1).all(axis=1)) for name, each in near.items()}
