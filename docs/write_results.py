@@ -318,7 +318,7 @@ def error_bars() -> str:
 
 def scaling() -> str:
     """Rows from files beside rows in memory, and workers beside what the model of `benchmarks/scaling.py` says of them."""
-    files, workers = _times().get("scaling.files"), _times().get("scaling.workers")
+    files, workers, images, by_torch = (_times().get(f"scaling.{name}") for name in ("files", "workers", "images", "torch_steps"))
     lines = []
     if files:
         lines.append(
@@ -334,6 +334,17 @@ def scaling() -> str:
             f"Calibrated by the first, the model says {workers['predicted']['2']:.1f} s of the second."
         )
         lines.append(f"- measured on {workers['machine']}, while {workers['busy']:.1f} other processes wanted its cores.")
+    if images:
+        lines.append(
+            f"- {images['variables']:,} variables of 256 values, {images['rows']:,} rows, `hclt(bins=32)`: "
+            f"{images['seconds']:.0f} s of processor time, all threads together, and {images['peak GiB']:.1f} GiB."
+        )
+    for name, against in (("torch engine", "a dense step in plain PyTorch"), ("torch engine, other dense", "another dense step")):
+        if by_torch and name in by_torch:
+            lines.append(
+                f"- a step of EM by the torch engine on one thread of the CPU, 100 latents, 200 rows, float32: "
+                f"{_range(by_torch[name].values())} times as fast as {against}, on {', '.join(by_torch[name])}."
+            )
     return "\n".join(lines) or f"({NOT_MEASURED})"
 
 
