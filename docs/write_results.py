@@ -323,8 +323,8 @@ def scaling() -> str:
     if files:
         lines.append(
             f"- {files['rows']:,} rows × 50 binary columns from parquet files, 16 latents, one epoch of EM in batches of 5,000: "
-            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory, up to two "
-            f"million of them; peak of memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
+            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory, up to "
+            f"two million of them; peak of memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
         )
     if workers:
         one, two = workers["seconds"]["1"], workers["seconds"]["2"]
