@@ -330,7 +330,8 @@ def scaling() -> str:
         one, two = workers["seconds"]["1"], workers["seconds"]["2"]
         lines.append(
             f"- {workers['rows']:,} rows × 100 columns, 100 latents, {workers['edges']:,} edges, one step of EM over all rows: "
-            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast. "
+            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast, "
+            f"and {workers['by the clock']:.2f} times by the clock, which other work on the machine slows down. "
             f"Calibrated by the first, the model says {workers['predicted']['2']:.1f} s of the second."
         )
         lines.append(f"- measured on {workers['machine']}, while {workers['busy']:.1f} other processes wanted its cores.")
@@ -339,7 +340,7 @@ def scaling() -> str:
             f"- {images['variables']:,} variables of 256 values, {images['rows']:,} rows, `hclt(bins=32)`: "
             f"{images['seconds']:.0f} s of processor time, all threads together, and {images['peak GiB']:.1f} GiB."
         )
-    for name, against in (("torch engine", "a dense step in plain PyTorch"), ("torch engine, other dense", "another dense step")):
+    for name, against in (("torch engine", "a dense step in plain PyTorch"), ("torch engine, other dense", "a second dense one")):
         if by_torch and name in by_torch:
             lines.append(
                 f"- a step of EM by the torch engine on one thread of the CPU, 100 latents, 200 rows, float32: "
