@@ -122,8 +122,12 @@ def steps(names: tuple[str, ...] = NAMES) -> Numbers | None:
     table.add_row("geometric mean", "", *(f"{geometric_mean(r):.1f}" for r in ratios.values()))
     table.add_row("smallest", "", *(f"{min(r):.1f}" for r in ratios.values()))
     console.print(table)
-    by_torch = dict(zip(names, ratios["torch engine / dense step"], strict=True))
-    return {"times as fast": dict(zip(names, ratios["dense step"], strict=True)), "torch engine": by_torch, "ms": took}
+    found: Numbers = {"times as fast": dict(zip(names, ratios["dense step"], strict=True)), "ms": took}
+    found["torch engine"] = dict(zip(names, ratios["torch engine / dense step"], strict=True))
+    if prototype:
+        other = np.divide(ratios["other dense"], ratios["torch engine"])
+        found["torch engine, other dense"] = dict(zip(names, other.tolist(), strict=True))
+    return found
 
 
 def full_e_step(names: tuple[str, ...] = NAMES) -> Numbers | None:

@@ -318,22 +318,34 @@ def error_bars() -> str:
 
 def scaling() -> str:
     """Rows from files beside rows in memory, and workers beside what the model of `benchmarks/scaling.py` says of them."""
-    files, workers = _times().get("scaling.files"), _times().get("scaling.workers")
+    files, workers, images, by_torch = (_times().get(f"scaling.{name}") for name in ("files", "workers", "images", "torch_steps"))
     lines = []
     if files:
         lines.append(
             f"- {files['rows']:,} rows × 50 binary columns from parquet files, 16 latents, one epoch of EM in batches of 5,000: "
-            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory; peak of "
-            f"memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
+            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory, up to "
+            f"two million of them; peak of memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
         )
     if workers:
         one, two = workers["seconds"]["1"], workers["seconds"]["2"]
         lines.append(
             f"- {workers['rows']:,} rows × 100 columns, 100 latents, {workers['edges']:,} edges, one step of EM over all rows: "
-            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast. "
+            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast, "
+            f"and {workers['by the clock']:.2f} times by the clock, which other work on the machine slows down. "
             f"Calibrated by the first, the model says {workers['predicted']['2']:.1f} s of the second."
         )
         lines.append(f"- measured on {workers['machine']}, while {workers['busy']:.1f} other processes wanted its cores.")
+    if images:
+        lines.append(
+            f"- {images['variables']:,} variables of 256 values, {images['rows']:,} rows, `hclt(bins=32)`: "
+            f"{images['seconds']:.0f} s of processor time, all threads together, and {images['peak GiB']:.1f} GiB."
+        )
+    for name, against in (("torch engine", "a dense step in plain PyTorch"), ("torch engine, other dense", "a second dense one")):
+        if by_torch and name in by_torch:
+            lines.append(
+                f"- a step of EM by the torch engine on one thread of the CPU, 100 latents, 200 rows, float32: "
+                f"{_range(by_torch[name].values())} times as fast as {against}, on {', '.join(by_torch[name])}."
+            )
     return "\n".join(lines) or f"({NOT_MEASURED})"
 
 

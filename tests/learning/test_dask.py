@@ -127,6 +127,54 @@ def test_what_goes_wrong_on_a_worker_names_the_part(rows, circuit, client, tmp_p
         fp.fit(circuit, rows.on(client), regularizer=fp.learning.Dropout(0.1), epochs=1, progress=False)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda good: good.rename(columns={"b": "z"}), "it has no column 'b'"),
+        (lambda good: good.assign(z=1), "it has a column 'z'"),
+        (lambda good: good.assign(b="x"), "Column 'b' holds 'x' in row 0"),
+    ],
+)
+@pytest.mark.parametrize("there", [False, True])
+def test_partitions_with_other_columns_or_types_are_named(rows, circuit, client, change, words, there):
+    dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+    good = rows.sample(50).to_pandas()
+    parts = [dask.delayed(part) for part in (good, change(good))]
+    frame = dd.from_delayed(parts, meta=good.iloc[:0], verify_meta=False)
+    source = fp.tables.source(frame).on(client if there else None)
+    for ask in (circuit.log_prob, lambda given: fp.fit(circuit, given, **HOW)):
+        with pytest.raises(DataError, match=f"partition 1: .*{words}"):
+            ask(source)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_empty_partitions_add_nothing(rows, circuit, client, there):
+    dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+    good = rows.sample(50).to_pandas()
+    learnt = []
+    for parts in ([good[:30], good[30:]], [good[:30], good[:0], good[30:], good[:0]]):
+        frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=good.iloc[:0])
+        learnt.append(fp.fit(circuit, fp.tables.source(frame).on(client if there else None), **HOW))
+    np.testing.assert_allclose(*(one.history["train_nll"] for one in learnt), rtol=1e-12)
+
+
+def test_a_scheduler_that_ends_loses_nothing(rows, circuit, tmp_path):
+    from distributed import Client, LocalCluster
+
+    how = {**HOW, "epochs": 4}
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50) as cluster:
+        there = rows.on(Client(cluster, set_as_default=False))
+
+        def end(row, _):
+            if row["epoch"] == 2:
+                cluster.close()
+
+        with pytest.raises(ClusterError, match=r"can't be reached any more.*from a checkpoint learning goes on"):
+            fp.fit(circuit, there, run=fp.learning.Run(checkpoint=tmp_path / "run", callbacks=[end]), **how)
+    went_on = fp.fit(circuit, replace(rows, cluster=Here()), run=tmp_path / "run", **how)
+    same(fp.fit(circuit, replace(rows, cluster=Here()), **how).circuit, went_on.circuit)
+
+
 def test_a_scheduler_that_is_not_there(rows, monkeypatch):
     from flatpc.tables import clusters
 

@@ -1,4 +1,4 @@
-"""Ray: its datasets as sources of rows. Skipped where Ray is not installed."""
+"""Ray: its datasets as sources of rows, and candidates on its workers. Skipped where Ray is not installed."""
 
 import os
 import warnings
@@ -9,6 +9,7 @@ import pytest
 import flatpc as fp
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")  # at 15, Ray's own, a busy machine hardly lets workers begin
 ray = pytest.importorskip("ray", reason="ray is not installed; pip install 'ray[data]' to test its datasets")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
 
@@ -49,3 +50,17 @@ def test_learning_from_a_dataset_equals_learning_from_memory(rows, dataset):
     np.testing.assert_allclose(there.history["train_nll"], here.history["train_nll"], rtol=1e-12)
     np.testing.assert_allclose(there.circuit.log_prob(rows), here.circuit.log_prob(rows), rtol=1e-9)
     np.testing.assert_allclose(np.sort(here.circuit.log_prob(dataset)), np.sort(here.circuit.log_prob(rows)), rtol=1e-12)
+
+
+def test_candidates_on_ray_through_joblib(rows):
+    """Sweeps go where joblib's backend sends them, and come back with the numbers of this process."""
+    import joblib
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    circuit = fp.structures.hclt(rows[:300], 2)
+    how = {"valid": rows[300:], "grid": (0.0, 1.0), "epochs": 2}
+    with joblib.parallel_config(backend="ray", n_jobs=2):
+        there = fp.search.select(circuit, rows[:300], **how)
+    here = fp.search.select(circuit, rows[:300], n_jobs=1, **how)
+    assert [one.valid_nll for one in there.candidates] == [one.valid_nll for one in here.candidates]

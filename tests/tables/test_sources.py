@@ -165,6 +165,19 @@ def test_files_that_change_while_they_are_read(tmp_path, ending):
         list(source.blocks())
 
 
+def test_files_that_are_damaged_while_they_are_learnt_from(tmp_path):
+    """Their time and size are those of before, so that reading alone can find it."""
+    pl.DataFrame(table(3_000), schema=NAMES).write_parquet(tmp_path / "0.parquet", compression="uncompressed")
+    source = fp.tables.scan(tmp_path)
+    circuit = fp.structures.hclt(source, 2)
+    content, before = bytearray((tmp_path / "0.parquet").read_bytes()), os.stat(tmp_path / "0.parquet")
+    content[4:400] = b"\xff" * 396
+    (tmp_path / "0.parquet").write_bytes(content)
+    os.utime(tmp_path / "0.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DataError, match=r"0\.parquet can't be read"):
+        fp.fit(circuit, source, epochs=1, progress=False)
+
+
 def test_empty_parts_are_left_out_and_nothing_but_them_is_refused(tmp_path):
     pl.DataFrame({"a": [1, 0]}).write_parquet(tmp_path / "0.parquet")
     pl.DataFrame({"a": []}, schema={"a": pl.Int64}).write_parquet(tmp_path / "1.parquet")

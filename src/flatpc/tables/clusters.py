@@ -89,6 +89,11 @@ class Cluster:
                 self._scattered.clear()
                 if self.client.status != "running":
                     break
+            except Exception as error:  # a client that lost its scheduler before it could be asked anything
+                if self.client.status == "running":
+                    raise
+                problem = error
+                break
         raise ClusterError(
             f"The Dask cluster can't be reached any more ({type(problem).__name__}); see whether its scheduler and workers are "
             f"running, and start again: from a checkpoint learning goes on where it was."

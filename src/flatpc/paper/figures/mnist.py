@@ -31,8 +31,8 @@ TAB = "MNIST"
 TITLE = "MNIST: bits per dimension, samples, completed halves, digits told apart"
 CAPTION = (
     "Hidden Chow-Liu trees over the 784 pixels of MNIST, each with 256 shades, learnt by mini-batch EM on the CPU. The next size "
-    "starts from the last one, with every state copied. Bits per dimension of validation rows against processor time; samples, also "
-    "of ten circuits, each learnt from the images of one digit; lower halves drawn given upper halves of test images."
+    "starts from the last one, with every state copied. Bits per dimension of validation rows against processor time; samples, "
+    "also of ten circuits, each learnt from the images of one digit; lower halves drawn given upper halves of test images."
 )
 STAGES = ((32, 6, 0.6, 0.1), (64, 4, 0.3, 0.05))
 """Latent states, epochs, first and last step size."""
