@@ -76,11 +76,6 @@ def files() -> dict[str, float]:
             command = [sys.executable, "-c", EPOCH, place, how, str(batch), str(min(n, 2_000_000))]
             turns = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(TURNS)]
             found[how] = max(turns, key=lambda turn: turn["cpu_rate"])
-    return told(n, found)
-
-
-def told(n: int, found: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Print and return what an epoch from files and one from memory came to."""
     ratio = found["files"]["cpu_rate"] / found["memory"]["cpu_rate"]
     print(f"{n:,} rows x 50 from files, 16 latents: {found['files']['rate']:,.0f} rows/s, {ratio:.2f} of those in memory (at "
           f"least 0.8, by processor time); peak {found['files']['peak MiB']:,.0f} MiB (less than 1,024).")  # fmt: skip

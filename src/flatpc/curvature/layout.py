@@ -9,7 +9,7 @@ Bernoulli is the categorical `[p(0), p(1)]`, with two numbers that move independ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
