@@ -159,7 +159,7 @@ def test_floors_of_the_variance_fall_while_that_helps():
     rows = np.column_stack([100 * x, rng.standard_normal(400), np.full(400, 7.0)])
     found = quick(rows, family="gaussian", structure="mixture", n_latents=8, average=False, effort=4.0)
     assert "variances from 0.0001" in found.name
-    smooth = quick(rng.standard_normal((400, 2)), family="gaussian", structure="mixture", n_latents=4, average=False)
+    smooth = quick(rng.standard_normal((400, 2)), family="gaussian", structure="mixture", n_latents=4, average=False, effort=4.0)
     assert "variances" not in smooth.name
 
 

@@ -171,8 +171,8 @@ def test_importance_weights_between_tables_of_bits():
 
     drawn, new = rows(0.2, 800), rows(0.8, 4000)
     weights = np.exp(log_density(drawn, 0.8) - log_density(drawn, 0.2))
-    learnt = fp.choose(drawn, sample_weight=weights, effort=0.5, progress=False).circuit.log_prob(new).mean()
-    plain = fp.choose(drawn, effort=0.5, progress=False).circuit.log_prob(new).mean()
+    learnt = fp.choose(drawn, sample_weight=weights, effort=1.0, progress=False).circuit.log_prob(new).mean()
+    plain = fp.choose(drawn, effort=1.0, progress=False).circuit.log_prob(new).mean()
     best = log_density(new, 0.8).mean()
     assert best - 0.06 < learnt
     assert plain < best - 0.3

@@ -354,6 +354,7 @@ class _Search:
             best = self._other_floors(self._regularize(best))
             sampled = self.task.most_rows > 0
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
+            best.exhausted &= not sampled  # by fewer rows than now
             self._train_on(best, 0.8 if sampled else 1 / 3)
             if self.average:
                 self._copy(best)
@@ -505,7 +506,6 @@ class _Search:
     def _train_on(self, last: Candidate, share: float) -> None:
         """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
         end = self.spent + self.left * (share if self.average else 1.0)
-        last.exhausted = False  # by other rows than now, maybe
         while self.spent < end and not last.exhausted:
             before = last.epochs
             self._train(last, MOST_EPOCHS, end - self.spent)
