@@ -31,6 +31,7 @@ SKIPPED = {
     "flatpc reproduce table1 --quick": MINUTES,
     "flatpc reproduce table1": HOURS,
     "flatpc reproduce table2": HOURS,
+    "flatpc reproduce mnist": "takes minutes; with --quick it is run",
     "flatpc reproduce figure-landscape": "takes minutes; tests/paper/test_figures.py computes a smaller one",
 }
 """Why a command is not run; whatever it is, its options exist."""

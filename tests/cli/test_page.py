@@ -1,4 +1,4 @@
-"""The page about the command line shows what its commands print."""
+"""The page about the command line shows what its commands print; `python docs/write_command_line.py` brings it up to date."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_small_work_has_one_thread():
     X = bits(500, 9)
     small, large = Evaluator(fp.structures.hclt(X, 4), n_threads=2), Evaluator(fp.structures.hclt(X, 200), n_threads=2)
     plans = [Evidence(e.program, X, share=False).plan(np.arange(500)) for e in (small, large)]
-    teams = [e._team(plan.batch.at[:, columns.ROWS])[0] for e, plan in zip((small, large), plans, strict=True)]
+    teams = [e._team(plan.batch.at[:, columns.ROWS], e._cost)[0] for e, plan in zip((small, large), plans, strict=True)]
     assert teams == [1, 2]
 
 

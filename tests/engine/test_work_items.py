@@ -38,7 +38,7 @@ def cut(n_threads, share=False):
     program = evaluator.program
     rows_of = Evidence(program, X, share=share).plan(np.arange(150)).batch.at[:, ROWS]
     evaluator._cost = evaluator._cost * 1e6  # worth any number of threads
-    found, (up, down) = evaluator._team(rows_of)
+    found, (up, down) = evaluator._team(rows_of, evaluator._cost)
     assert found == n_threads
     steps = program.structure.steps
     upward = work_items.upward(evaluator._most_rows, *up, rows_of, evaluator._cost)
