@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +97,6 @@ class Passes:
         self.circuit = evaluator.circuit
         self.include_inputs = include_inputs
         self.layout = Layout(self.circuit, include_inputs)
-        self._index = FlatIndex(self.layout, self.program)
         self._steps = self.program.structure.steps
         self._mask = packing.pack_masks(self.circuit, self.program).astype(np.float64)
         self._owner = self._owners()
@@ -108,6 +108,10 @@ class Passes:
         self._none: Any = np.empty(0, evaluator.dtype)
         self._a = self._tangents = self._none
         self._vt = self._at = self._none[None]
+
+    @cached_property
+    def _index(self) -> FlatIndex:
+        return FlatIndex(self.layout, self.program)
 
     def _owners(self) -> Ints:
         """For each step whose parameters its own are, counted in the order of the layout; -1 if it has none that count."""

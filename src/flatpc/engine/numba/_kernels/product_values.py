@@ -15,7 +15,7 @@ _DOUBLE_EXPONENT = 1000
 
 @loop
 def evaluate_hadamard(P, B, W, T, V, E, L, s, lo, hi):
-    k, stride = P.steps[s, WIDTH], P.steps[s, STRIDE]
+    stride = P.steps[s, STRIDE]
     drop, _, rescale = limits(V)
     floor, small = V.dtype.type(math.ldexp(1.0, drop)), V.dtype.type(math.ldexp(1.0, rescale))
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
@@ -38,11 +38,11 @@ def evaluate_hadamard(P, B, W, T, V, E, L, s, lo, hi):
                 middle = right
             else:
                 if middle < 0:
-                    top, low = multiply_rows(V, to, V, left, V, right, k, stride)
+                    top, low = multiply_rows(V, to, V, left, V, right, stride)
                 else:
-                    top, low = multiply_three_rows(V, to, V, left, V, middle, V, right, k, stride)
+                    top, low = multiply_three_rows(V, to, V, left, V, middle, V, right, stride)
                 left, middle = to, -1
-                if not low >= floor:
+                if not floor <= low < np.inf:  # infinite if every entry is zero
                     fine = False
                     break
                 if top < small:

@@ -110,59 +110,60 @@ def square_root(builder: Any, x: Any) -> Any:
 
 
 def _product_loop(given: tuple[Any, ...], n_factors: int) -> Any:
-    """Out = a · b ..., n entries, of which the first `live` count for the largest and the smallest, which are returned."""
+    """Out = a · b ..., n entries; returns the largest, and the smallest of those whose factors are all positive.
+
+    Entries with a factor of zero, padding among them, are exact; a zero that is not must be an underflow.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         dtype = signature.args[0].dtype
         scalar, lanes = context.get_data_type(dtype), lanes_of(dtype)
-        vector, whole = ir.VectorType(scalar, lanes), ir.VectorType(ir.IntType(32), lanes)
+        vector, n = ir.VectorType(scalar, lanes), arguments[-1]
         rows = [pointer(context, builder, signature.args[i], *arguments[i : i + 2]) for i in range(0, 2 * n_factors + 2, 2)]
-        live, n = arguments[-2:]
         low = cgutils.alloca_once_value(builder, ir.Constant(vector, [_START["min"]] * lanes))
         high = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes))
-        infinite = ir.Constant(vector, [_START["min"]] * lanes)
-        places, ends = ir.Constant(whole, list(range(lanes))), ir.IntType(32)
         blocks = builder.udiv(n, index(lanes))
 
-        def product(values: list[Any]) -> Any:
-            out = values[0]
+        def product(values: list[Any]) -> tuple[Any, Any]:
+            """And the same with infinity where a factor is zero."""
+            out, zero = values[0], _constant(values[0], 0.0)
+            positive = builder.fcmp_ordered(">", values[0], zero)
             for value in values[1:]:
                 out = builder.fmul(out, value)
-            return out
+                positive = builder.and_(positive, builder.fcmp_ordered(">", value, zero))
+            return out, builder.select(positive, out, _constant(out, _START["min"]))
 
         with cgutils.for_range(builder, blocks) as loop:
             at = builder.mul(loop.index, index(lanes))
-            new = product([load(builder, row, at, vector) for row in rows[1:]])
+            new, kept = product([load(builder, row, at, vector) for row in rows[1:]])
             store(builder, new, rows[0], at)
-            end = splat(builder, builder.trunc(builder.sub(live, at), ends), whole)
-            kept = builder.select(builder.icmp_signed("<", places, end), new, infinite)
             builder.store(_combine(builder, "min", builder.load(low), kept), low)
-            builder.store(_combine(builder, "max", builder.load(high), new), high)  # padding is zero
+            builder.store(_combine(builder, "max", builder.load(high), new), high)
         lowest = cgutils.alloca_once_value(builder, _across(builder, "min", builder.load(low), lanes))
         highest = cgutils.alloca_once_value(builder, _across(builder, "max", builder.load(high), lanes))
         done = builder.mul(blocks, index(lanes))
         with cgutils.for_range(builder, builder.sub(n, done)) as loop:  # rows of so few entries have no padding
             at = builder.add(done, loop.index)
-            new = product([builder.load(builder.gep(row, [at])) for row in rows[1:]])
+            new, kept = product([builder.load(builder.gep(row, [at])) for row in rows[1:]])
             builder.store(new, builder.gep(rows[0], [at]))
-            builder.store(_combine(builder, "min", builder.load(lowest), new), lowest)
+            builder.store(_combine(builder, "min", builder.load(lowest), kept), lowest)
             builder.store(_combine(builder, "max", builder.load(highest), new), highest)
         return context.make_tuple(builder, signature.return_type, [builder.load(highest), builder.load(lowest)])
 
     pairs = [t for i in range(0, 2 * n_factors + 2, 2) for t in (given[i], types.intp)]
-    return types.UniTuple(given[0].dtype, 2)(*pairs, types.intp, types.intp), generate
+    return types.UniTuple(given[0].dtype, 2)(*pairs, types.intp), generate
 
 
 @intrinsic
-def multiply_rows(typing_context, out, out_at, a, a_at, b, b_at, live, n):
-    """Out = a · b, of entries that are not negative; returns the largest and the smallest of the first `live`."""
-    return _product_loop((out, out_at, a, a_at, b, b_at, live, n), 2)
+def multiply_rows(typing_context, out, out_at, a, a_at, b, b_at, n):
+    """Out = a · b, of entries that are not negative; returns the largest, and the smallest whose factors are positive."""
+    return _product_loop((out, out_at, a, a_at, b, b_at, n), 2)
 
 
 @intrinsic
-def multiply_three_rows(typing_context, out, out_at, a, a_at, b, b_at, c, c_at, live, n):
+def multiply_three_rows(typing_context, out, out_at, a, a_at, b, b_at, c, c_at, n):
     """Out = a · b · c, and the same."""
-    return _product_loop((out, out_at, a, a_at, b, b_at, c, c_at, live, n), 3)
+    return _product_loop((out, out_at, a, a_at, b, b_at, c, c_at, n), 3)
 
 
 def _convert(builder: Any, x: Any, like: Any) -> Any:

@@ -57,7 +57,7 @@ def _product(steps, child, at, share, index, V, s, base, n):
     if end - first == 1:
         copy_row(V, base, V, at[a, VALUE], n)
     elif at[a, ROWS] == n and at[b, ROWS] == n:
-        multiply_rows(V, base, V, at[a, VALUE], V, at[b, VALUE], n, n)
+        multiply_rows(V, base, V, at[a, VALUE], V, at[b, VALUE], n)
     else:
         i, j = sub_rows(share, index, 0, scope, steps[a, SCOPE], n), sub_rows(share, index, 1, scope, steps[b, SCOPE], n)
         multiply_gathered(V, base, V, at[a, VALUE], index, i, V, at[b, VALUE], index, j, n)
