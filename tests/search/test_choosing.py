@@ -253,7 +253,7 @@ def test_categorical_gaussian_and_mixed_tables():
     mixed = quick(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
     apart = fp.structures.factorized(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
     assert mixed.circuit.log_prob(X).mean() > apart.log_prob(X).mean() + 1.0
-    assert {c.structure for c in mixed.candidates} == {"factorized", "hclt", "mixture"}
+    assert {c.structure for c in mixed.candidates} >= {"factorized", "hclt", "mixture"}
     discrete = quick(X[:, [0, 3]], family="categorical")
     # The second variable follows from the first.
     assert -discrete.valid_nll > -np.log(3) - 0.2

@@ -175,8 +175,12 @@ def names(plans):
 def test_plans_suit_columns_and_rows():
     bits, mixed, numbers = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()], [fp.Gaussian()] * 2
     rows = {n: Sample(np.zeros((n, 3))) for n in (30, 100, 5000)}
-    assert set(names(counted_plans(bits, Wishes()))) == {"factorized", "chow_liu"}
-    assert set(names(counted_plans(mixed, Wishes()))) == {"factorized"}
+    assert set(names(counted_plans(bits, Wishes(), 30))) == {"factorized", "chow_liu"}
+    assert set(names(counted_plans(mixed, Wishes(), 30))) == {"factorized", "kernels"}
+    assert set(names(counted_plans(mixed, Wishes(), 5000))) == {"factorized"}
+    by_both = [plan for plan in counted_plans(numbers, Wishes(), 30, 100) if plan.options.get("by") == "all"]
+    assert {plan.structure for plan in by_both} == {"factorized", "kernels"}
+    assert not any("by" in plan.options for plan in counted_plans(numbers, Wishes(), 30, 30))
     assert len(mixture_plans(bits, rows[30], Wishes())) == 1
     assert len(mixture_plans(bits, rows[5000], Wishes())) == 4
     assert mixture_plans(mixed, rows[5000], Wishes()) == []
@@ -191,9 +195,9 @@ def test_plans_suit_columns_and_rows():
 
 def test_wishes_leave_plans_out():
     bits, rows = [fp.Bernoulli()] * 3, Sample(np.zeros((200, 3)))
-    for structure in ("factorized", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
+    for structure in ("factorized", "kernels", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
         wishes = Wishes(structure, 5)
-        plans = [*counted_plans(bits, wishes), *mixture_plans(bits, rows, wishes), *trained_plans(bits, rows, wishes, True)]
+        plans = [*counted_plans(bits, wishes, 200), *mixture_plans(bits, rows, wishes), *trained_plans(bits, rows, wishes, True)]
         assert set(names(plans)) == {structure}
         assert all(plan.n_latents == 5 for plan in plans if plan.trained)
     for wishes in (Wishes("forest"), Wishes("chow_liu")):
@@ -218,3 +222,14 @@ def test_work_is_a_number_that_no_clock_knows():
     binary = [fp.Bernoulli()] * 20
     assert mixture.work(100, binary) > 5 * tree.work(100, binary)
     assert mixture.work(100, [fp.Categorical(50)] * 20) > 2 * mixture.work(100, binary)
+
+
+def test_few_rows_beside_many_validation_rows_have_the_spread_of_both():
+    """Ten rows tell neither where a column lies nor how wide it is; a thousand do."""
+    rng = np.random.default_rng(0)
+    X, valid, test = (rng.uniform(-1, 1, size=(n, 3)) for n in (10, 1000, 1000))
+    found = fp.choose(X, valid=valid, family="gaussian", effort=1, progress=False)
+    alone = fp.structures.factorized(X, family="gaussian").log_prob(test).mean()
+    both = fp.structures.factorized(np.concatenate([X, valid]), family="gaussian").log_prob(test).mean()
+    assert found.circuit.log_prob(test).mean() > both - 0.02 > alone
+    assert any("spread by validation rows too" in outcome.name for outcome in found.chosen)

@@ -33,6 +33,7 @@ class Structure(StrEnum):
     FACTORIZED = "factorized"
     CHOW_LIU = "chow-liu"
     TREE_MIXTURE = "tree-mixture"
+    KERNELS = "kernels"
     HCLT = "hclt"
     MIXTURE = "mixture"
     RAT_SPN = "rat-spn"
@@ -147,7 +148,7 @@ def fit(
     if not 0 < fraction <= 1:
         raise OptionError(f"--fraction {fraction}; it is greater than 0 and at most 1.")
     judges, share = read_valid(valid)
-    if structure.value in ("factorized", "chow-liu") and mu != "auto":
+    if structure.value in ("factorized", "chow-liu", "kernels") and mu != "auto":
         raise OptionError(f"--mu is for what is learnt step by step, and {structure.value} is counted; leave it out.")
     from flatpc.cli.training import Run
     from flatpc.search.plans import Wishes

@@ -66,8 +66,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         Work to spend on the choice: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number
         of such seconds. It is counted, not timed, so that one seed gives one model on every machine.
     structure
-        `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"chow_liu"`,
-        `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree), `"mixture"`, `"rat_spn"`.
+        `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"kernels"` (a kernel density),
+        `"chow_liu"`, `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree), `"mixture"`, `"rat_spn"`.
     n_latents
         Units of latents and inputs; `"auto"` tries several.
     mu

@@ -127,6 +127,14 @@ class Gaussian(Family):
         variance = np.where(count > 0, squares - shift**2, parameters["variance"])
         return {"mean": parameters["mean"] + shift, "variance": self.within(variance)}
 
+    def kernels(self, whole: Parameters, found: Statistics, x: Array, share: float) -> dict[str, Array]:
+        """At the values, with a share of the variance."""
+        seen = ~np.isnan(x)
+        return {
+            "mean": np.where(seen, x, whole["mean"]),
+            "variance": self.within(np.where(seen, share, 1.0) * whole["variance"]),
+        }
+
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """The average of first and second moments: v' = (1-α)v + αṽ + α(1-α)(m̃-m)²."""
         shift = new["mean"] - old["mean"]

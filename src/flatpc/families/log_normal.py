@@ -66,6 +66,10 @@ class LogNormal(Gaussian):
         """A Gaussian's of log x."""
         return super().statistics(parameters, _log(x), flow)
 
+    def kernels(self, whole: Parameters, found: Statistics, x: Array, share: float) -> dict[str, Array]:
+        """A Gaussian's around log x."""
+        return super().kernels(whole, found, _log(x), share)
+
     def derivatives(self, parameters: Parameters, x: Array) -> tuple[Array, Array]:
         """A Gaussian's at log x."""
         return super().derivatives(parameters, _log(x))

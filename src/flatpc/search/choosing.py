@@ -65,6 +65,8 @@ WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FAMILIES_SHARE, FRONTS_SHARE = 0.15, 0.1
 """Of the work, the most for the choice of columns' families, and of maps."""
+KERNELS_SHARE = 0.1
+"""Of the work, by when kernel densities are to be done."""
 MIXTURES_SHARE = 0.2
 """Of the work, by when mixtures of trees are to be done."""
 START_SHARE = 0.2
@@ -77,8 +79,10 @@ ALL_ROWS_SHARE = 0.3
 """Of the work, what is then for learning from all rows."""
 PROBE, PROBE_SHARE = 32, 0.1
 """Latents of the mixtures by which a front and a first floor of variances are chosen, and their share of the work."""
-GROWTH_SHARE = 0.3
-"""Of the work that is left, the most that twice as many latents may take."""
+TUNING_SHARE = 0.3
+"""Of the work that is left, the most that one more number of latents, or of rows in common, may take."""
+POOLED_STEP = 4.0
+"""By which the common covariance of correlated columns counts for more or less."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -117,7 +121,7 @@ def choose(
     2. Mixtures of Chow-Liu trees.
     3. Models with latents, of several structures, sizes and starts, by successive halving: all are trained a little, the better
        half goes on for twice as long, until two are left. Where columns hold numbers, also with skewed ones mapped by a
-       logarithm or a power, and then with twice as many latents while that helps.
+       logarithm or a power, and then with twice as many latents while that helps, or else half as many.
     4. The better one with several regularisers, and with other floors of the variance of Gaussian inputs.
     5. That one again with trees from other samples of the rows, if any of the effort is left.
     6. The average of the best, if a mixture of them does better on judges that had no part in its weights. The weights of the
@@ -321,13 +325,16 @@ class _Search:
 
     def _first_plan(self) -> Plan:
         task = self.task
-        return [*counted_plans(task.families, self.wishes), *trained_plans(task.families, self.rows, self.wishes, False)][0]
+        counted = counted_plans(task.families, self.wishes, len(self.rows))
+        return [*counted, *trained_plans(task.families, self.rows, self.wishes, False)][0]
 
     def _stages(self) -> None:
         task, wishes = self.task, self.wishes
         train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
-        for plan in self._behind_all(counted_plans(task.families, wishes)):
-            self._try(plan)
+        n_given = len(task.splits[0].valid) if self.given else 0
+        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given)):
+            if plan.structure != "kernels" or self.spent + self._cost(plan) <= KERNELS_SHARE * self.effort or not self.pool:
+                self._try(plan)
         self._say("counted models")
         for plan in mixture_plans(task.families, train, wishes):
             if self.spent + self._cost(plan) <= MIXTURES_SHARE * self.effort or wishes.structure == "tree_mixture":
@@ -350,7 +357,7 @@ class _Search:
             best = self._halve(plain_mixtures(train, wishes), floor)
         if best is not None:
             if not self.discrete and wishes.n_latents is None:
-                best = self._grow(best)
+                best = self._tune(best)
             best = self._other_floors(self._regularize(best))
             sampled = self.task.most_rows > 0
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
@@ -445,24 +452,43 @@ class _Search:
             self._say(f"round {number + 1} of {rounds} of trained models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
 
-    def _grow(self, best: Candidate) -> Candidate:
-        """The same with twice as many latents, trained in the same way, for as long as that is better."""
-        n_rows = max(split.train.weight for split in self.task.splits)
-        while best.plan.n_latents <= n_rows // 8:
-            plan = replace(best.plan, options={**best.plan.options, "n_latents": 2 * best.plan.n_latents})
-            if any(c.plan == plan for c in self.pool) or self._cost(plan) + 3 * best.training > GROWTH_SHARE * self.left:
-                break
-            larger = self._try(plan)
-            if larger is None:
-                break
-            larger.regularizer, larger.floor = best.regularizer, best.floor
-            for planned in list(best.rounds):
-                self._train(larger, planned.epochs + SLACK, self.left, planned)
-            self._say(f"{plan.n_latents} latents")
-            if not larger.valid_nll < best.valid_nll:
-                break
-            best = larger
+    def _tune(self, best: Candidate) -> Candidate:
+        """The same with more latents or else fewer; of correlated columns, also with less in common or else more."""
+        most = int(max(split.train.weight for split in self.task.splits)) // 4
+        ways: dict[str, tuple[Callable[[Any], Any], ...]] = {
+            "n_latents": (lambda n: max(min(2 * n, most), n), lambda n: max(n // 2, 1)),
+            "pooled": (lambda rows: rows / POOLED_STEP, lambda rows: rows * POOLED_STEP),
+        }
+        for option, directions in ways.items():
+            for following in directions:
+                better = self._while_better(best, option, following)
+                if better is not best:
+                    best = better
+                    break
         return best
+
+    def _while_better(self, best: Candidate, option: str, following: Callable[[Any], Any]) -> Candidate:
+        """One option changed step by step, each model trained as the last one was."""
+        while option in best.plan.options:
+            other = self._with_option(best, option, following(best.plan.options[option]))
+            if other is None or not other.valid_nll < best.valid_nll:
+                break
+            best = other
+        return best
+
+    def _with_option(self, best: Candidate, option: str, value: Any) -> Candidate | None:
+        """The same with another option; None if it was tried already, or too little work is left."""
+        plan = replace(best.plan, options={**best.plan.options, option: value})
+        dear = self._cost(plan) + 1.5 * plan.n_latents / best.plan.n_latents * best.training > TUNING_SHARE * self.left
+        if dear or any(c.plan == plan for c in self.pool):
+            return None
+        other = self._try(plan)
+        if other is not None:
+            other.regularizer, other.floor = best.regularizer, best.floor
+            for planned in list(best.rounds):
+                self._train(other, planned.epochs + SLACK, self.left, planned)
+            self._say(plan.name)
+        return other
 
     def _regularize(self, best: Candidate) -> Candidate:
         """Go on from the best one with each regulariser, and with none."""

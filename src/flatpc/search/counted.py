@@ -15,9 +15,10 @@ from scipy.special import logsumexp
 from flatpc._typing import Array
 from flatpc.families import Family, asking
 from flatpc.search.leave_one_out import smoothing_of_columns, smoothing_of_tree
-from flatpc.search.plans import Plan
+from flatpc.search.plans import MOST_KERNELS, Plan
 from flatpc.search.samples import Sample
-from flatpc.structures.factorized import factorized
+from flatpc.structures.factorized import fit_columns, independent
+from flatpc.structures.kernels import Spread, around_rows
 from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.tree_mixture import fit_tree_mixture
@@ -38,13 +39,17 @@ def fitted(plan: Plan, rows: Sample, families: Sequence[Family], seed: int) -> C
 class Counted:
     """Fits the simple plans to the same rows; what they share is counted once."""
 
-    def __init__(self, rows: Sample, valid: Array, families: Sequence[Family], seed: int) -> None:
-        self.rows, self.valid, self.families, self.seed = rows, valid, families, seed
+    def __init__(self, rows: Sample, valid: Array, families: Sequence[Family], seed: int, given: Sample | None = None) -> None:
+        """`given` are validation rows that the spread of columns may be taken from."""
+        self.rows, self.valid, self.families, self.seed, self.given = rows, valid, families, seed, given
+        self._spreads: dict[tuple[float, str], Spread] = {}
 
     def fit(self, plan: Plan) -> Judged:
         """Fit a plan and judge it."""
         if plan.structure == "factorized":
             return self._factorized(**plan.options)
+        if plan.structure == "kernels":
+            return self._kernels(**plan.options)
         if plan.structure == "chow_liu":
             return self._trees(np.ones(1), [self._tree(**plan.options)])
         return self._trees(*self._mixture(**plan.options))
@@ -52,15 +57,30 @@ class Counted:
     def _mixture(self, **options: Any) -> tuple[Array, list[TreeModel]]:
         return fit_tree_mixture(self.rows.X, self._sizes, seed=self.seed, row_weights=self.rows.weights, **options)
 
-    def _factorized(self, smoothing: float | None) -> Judged:
+    def _factorized(self, smoothing: float | None, by: str = "rows") -> Judged:
         if smoothing is None:
             smoothing = smoothing_of_columns(self.rows, self.families)
-        circuit = factorized(self.rows.X, family=list(self.families), smoothing=smoothing, sample_weight=self.rows.weights)
+        fitted: list[Any] = fit_columns(*self._by(by), smoothing)
         total = np.zeros(len(self.valid))
         for v, kind in enumerate(self.families):
-            parameters: Any = circuit.parameters[v]
-            total += asking.log_density(kind, parameters, self.valid[:, v])[:, 0]
-        return total, lambda: circuit
+            total += asking.log_density(kind, fitted[v], self.valid[:, v])[:, 0]
+        return total, lambda: independent(self.families, fitted)
+
+    def _kernels(self, share: float, smoothing: float, by: str = "rows") -> Judged:
+        if (smoothing, by) not in self._spreads:
+            self._spreads[smoothing, by] = Spread.of(*self._by(by), smoothing)
+        spread = self._spreads[smoothing, by]
+        rows = self.rows
+        if len(rows) > MOST_KERNELS:
+            rows = rows.some(np.sort(np.random.default_rng(self.seed).permutation(len(rows))[:MOST_KERNELS]))
+        circuit = around_rows(rows.X, self.families, spread, share, _weights(rows))
+        judged = circuit.log_prob(self.valid, missing="marginalize") if len(self.valid) else np.empty(0)
+        return np.asarray(judged), lambda: circuit
+
+    def _by(self, by: str) -> tuple[Array, Sequence[Family], Array]:
+        """Rows that tell the spread of columns, families, and how often each row counts."""
+        samples = [self.rows, *([self.given] if by == "all" and self.given is not None else [])]
+        return np.concatenate([s.X for s in samples]), self.families, np.concatenate([_weights(s) for s in samples])
 
     def _tree(self, smoothing: float | None, prior: str) -> TreeModel:
         if prior == "even":
@@ -92,3 +112,7 @@ class Counted:
     @cached_property
     def _drawn_to_marginals(self) -> TreeModel:
         return fit_tree(self._counts, 1.0, "marginals")
+
+
+def _weights(sample: Sample) -> Array:
+    return np.ones(len(sample)) if sample.weights is None else sample.weights

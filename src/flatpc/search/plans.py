@@ -1,14 +1,15 @@
 """Plans: models that may be tried for a table.
 
 Where all columns are binary or categorical, independent columns, Chow-Liu trees and their mixtures are counted, and hidden
-Chow-Liu trees of several sizes, starts and numbers of trees are trained. Otherwise independent columns are counted; mixtures of
-them, hidden trees, and random tensorised circuits where all columns are continuous, are trained. A user's wishes leave some out.
+Chow-Liu trees of several sizes, starts and numbers of trees are trained. Otherwise independent columns are counted, and kernel
+densities of few rows; mixtures of independent columns, hidden trees, and random tensorised circuits where all columns are
+continuous, are trained. A user's wishes leave some out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ COMPONENTS, MOST_CORRELATED = (1, 4, 16, 64), 64
 """Multivariate Gaussians that are mixed, and the most columns of one."""
 PER_COLUMN = 2
 """Rows for each of its columns that there have to be for each of several."""
+FEW_COLUMNS = 3
+"""Whose covariance few rows tell."""
 MANY_VALUES = 256
 """Of a variable, beyond which hidden trees don't start from the Chow-Liu tree."""
 START_PSEUDOCOUNT = 0.3
@@ -59,6 +62,7 @@ START_PSEUDOCOUNT = 0.3
 
 NAMES = {
     "factorized": "independent columns",
+    "kernels": "kernel density",
     "chow_liu": "Chow-Liu tree",
     "tree_mixture": "mixture of Chow-Liu trees",
     "hclt": "hidden Chow-Liu tree",
@@ -68,6 +72,10 @@ NAMES = {
 SEVERAL = {"tree_mixture": "mixture of {} Chow-Liu trees", "hclt": "{} hidden Chow-Liu trees"}
 """Names of those that may have several trees."""
 STRUCTURES = tuple(NAMES)
+KERNELS = (0.1, 0.03, 0.3, 0.01, 0.6, 0.003)
+"""Shares of kernel densities, where not all columns have categories; what is often best comes first."""
+MOST_KERNELS = 1000
+"""Rows, and so components, of one; of more rows, it is tried only if it is asked for, around some of them."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,9 @@ class Plan:
             parts += ["from a Chow-Liu tree"] if given.get("init") == "chow-liu" else []
         else:
             smoothing = "by leave-one-out" if given["smoothing"] is None else f"{given['smoothing']:g}"
-            parts.append(f"smoothing {smoothing}" + (" (marginals)" if given.get("prior") == "marginals" else ""))
+            parts += [f"share {given['share']:g}"] if "share" in given else [f"smoothing {smoothing}"]
+            parts[-1] += " (marginals)" if given.get("prior") == "marginals" else ""
+            parts += ["spread by validation rows too"] if given.get("by") == "all" else []
         parts += ["of mapped columns"] if self.front else []
         return ", ".join(parts)
 
@@ -141,6 +151,8 @@ class Plan:
         n_variables, n_values = len(families), _n_values(families)
         if self.structure in ("factorized", "rat_spn", "mixture"):
             built = work.of_setup(n_variables)
+        elif self.structure == "kernels":
+            built = work.of_kernels(min(n_rows, MOST_KERNELS), n_variables)
         else:
             mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
             tree = work.of_tree(n_rows, n_variables, n_values)
@@ -185,12 +197,19 @@ class Plan:
         return made
 
 
-def counted_plans(families: Sequence[Family], wishes: Wishes) -> list[Plan]:
-    """Independent columns, and Chow-Liu trees where all columns have categories."""
+def counted_plans(families: Sequence[Family], wishes: Wishes, n_rows: int, n_given: int = 0) -> list[Plan]:
+    """Independent columns, Chow-Liu trees where all columns have categories, and kernel densities of few rows where not.
+
+    Where more validation rows are given than rows to learn from, columns' spread may be that of both.
+    """
     tables = [_is_table(kind) for kind in families]
     plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else [1.0])]
     if all(tables) and len(families) > 1:
         plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
+    if wishes.structure == "kernels" or (not all(tables) and n_rows <= MOST_KERNELS):
+        plans += [Plan("kernels", {"share": share, "smoothing": 1.0}) for share in KERNELS]
+    if not all(tables) and n_rows < n_given:
+        plans += [replace(plan, options={**plan.options, "by": "all"}) for plan in plans]
     return [plan for plan in plans if wishes.allow(plan.structure)]
 
 
@@ -230,9 +249,11 @@ def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
     if not 2 <= n <= MOST_CORRELATED:
         return []
     sizes = [size for size in COMPONENTS if size == 1 or rows.weight >= PER_COLUMN * n * size]
-    # Each has the common covariance of all for as many rows as there are columns.
+    # Each has the common covariance of all for as many rows as there are columns, or fewer if these are few; more and less of it
+    # is tried once a model is chosen.
+    pooled = float(n) if n > FEW_COLUMNS else n / 4
     return [
-        Plan("mixture", {"n_latents": size, "blocks": "all", "pooled": float(n)}, trained=True, whole=True, floor=FLOORS[2])
+        Plan("mixture", {"n_latents": size, "blocks": "all", "pooled": pooled}, trained=True, whole=True, floor=FLOORS[2])
         for size in sizes
     ]
 

@@ -213,7 +213,7 @@ class Task:
         if plan.front not in self.counted:
             families = self.families_of(plan)
             self.counted[plan.front] = [
-                Counted(split.train, split.valid.X, families, self.seed) for split in self.splits_of(plan)
+                Counted(split.train, split.valid.X, families, self.seed, split.valid) for split in self.splits_of(plan)
             ]
         for counted, volume, split in zip(self.counted[plan.front], self.volumes_of(plan), self.splits, strict=True):
             log_prob, make = counted.fit(plan)

@@ -35,6 +35,7 @@ _MIXED_PAIR_ROW = 2e-10
 _CELL = 5e-8
 _MIXED_CELL = 5e-7
 _CLUSTER = 1e-7
+_KERNEL = 6e-9
 _TRIAL = 3.5e-4
 _MAP = 3e-3
 _MAP_VALUE = 1e-6
@@ -86,6 +87,11 @@ def of_mixed_trees(n_rows: int, n_variables: int, n_values: int, n_trees: int) -
     """A mixture of Chow-Liu trees by EM."""
     pairs = n_variables**2 * (_MIXED_PAIR + _MIXED_PAIR_ROW * n_rows) + n_values**2 * _MIXED_CELL
     return n_trees * (_MIXED + _MIXED_ROW * n_rows + pairs)
+
+
+def of_kernels(n_rows: int, n_variables: int) -> float:
+    """A kernel density is made, and judges a quarter as many rows as it has components."""
+    return of_setup(n_variables) + _KERNEL * n_rows**2 * n_variables
 
 
 def of_clusters(n_rows: int, n_variables: int, n_clusters: int) -> float:

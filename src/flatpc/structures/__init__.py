@@ -8,6 +8,7 @@ from flatpc.structures.edit.pruning import prune
 from flatpc.structures.factorized import factorized
 from flatpc.structures.from_edges import from_edges
 from flatpc.structures.hmm import hmm
+from flatpc.structures.kernels import kernels
 from flatpc.structures.mixture import mixture
 from flatpc.structures.regions.poon_domingos import poon_domingos
 from flatpc.structures.regions.quad_tree import quad_tree
@@ -25,6 +26,7 @@ __all__ = [
     "grow",
     "hclt",
     "hmm",
+    "kernels",
     "mix",
     "mixture",
     "poon_domingos",

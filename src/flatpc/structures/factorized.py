@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from flatpc._options import count
+from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product
-from flatpc.families import asking
+from flatpc.families import Family, asking
+from flatpc.families.base.arithmetic import Statistics
 from flatpc.structures.from_sources import column_statistics
 from flatpc.structures.options import FamilyLike, read_weighted_columns
 from flatpc.tables.sources import as_source
@@ -50,21 +53,37 @@ def factorized(X: Any, *, family: FamilyLike = "bernoulli", smoothing: float = 1
     """
     smoothing = count("smoothing", smoothing)
     rows, families, weights = read_weighted_columns(X, family, sample_weight)
-    nodes: list[Node] = []
-    parameters = {}
-    counts = np.ones((len(rows), 1)) if weights is None else weights[:, None]
     source = as_source(X)
+    if source is None:
+        fitted = fit_columns(rows, families, np.ones(len(rows)) if weights is None else weights, smoothing)
+    else:
+        fitted = _fitted(families, smoothing, lambda found: column_statistics(source, families, found))
+    return independent(families, fitted)
+
+
+def independent(families: Sequence[Family], fitted: Sequence[dict[str, Array]]) -> Circuit:
+    """Independent variables with these parameters."""
+    nodes: list[Node] = [Input(v, kind) for v, kind in enumerate(families)]
+    if len(nodes) > 1:
+        nodes.append(Product(tuple(range(len(nodes)))))
+    return Circuit(nodes, dict(enumerate(fitted)))
+
+
+def fit_columns(rows: Array, families: Sequence[Family], weights: Array, smoothing: float) -> list[dict[str, Array]]:
+    """Parameters of one unit for each column, fitted to its values."""
+    return _fitted(
+        families,
+        smoothing,
+        lambda fitted: [asking.statistics(kind, fitted[v], rows[:, v], weights[:, None]) for v, kind in enumerate(families)],
+    )
+
+
+def _fitted(
+    families: Sequence[Family], smoothing: float, statistics: Callable[[list[dict[str, Array]]], Sequence[Statistics]]
+) -> list[dict[str, Array]]:
     fitted = [kind.initialize(1, np.random.default_rng(0), "uniform") for kind in families]
     # The second round measures deviations from the mean that the first one found, so that large means don't cancel.
     for _ in range(2):
-        if source is not None:
-            found = column_statistics(source, families, fitted)
-        else:
-            found = [asking.statistics(kind, fitted[v], rows[:, v], counts) for v, kind in enumerate(families)]
+        found = statistics(fitted)
         fitted = [kind.update(fitted[v], found[v], smoothing) for v, kind in enumerate(families)]
-    for v, kind in enumerate(families):
-        parameters[v] = fitted[v]
-        nodes.append(Input(v, kind))
-    if len(nodes) > 1:
-        nodes.append(Product(tuple(range(len(nodes)))))
-    return Circuit(nodes, parameters)
+    return fitted

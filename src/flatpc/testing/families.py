@@ -343,6 +343,20 @@ class FamilySuite:
                     near = self.family.constrain({**z, name: value + move})
                     assert self.family.log_density(near, x).sum() <= best + 1e-7 * (1 + abs(best))
 
+    def test_kernels_suit_their_values(self) -> None:
+        """A kernel makes its own value at least as likely as a unit that is fitted to all values."""
+        if self.family.n_variables > 1 or not self.family.learnable or not self._defines("statistics", "update"):
+            return
+        x = self._sample(30)
+        whole = self._unit(0)
+        for _ in range(40):
+            whole = self.family.update(whole, self.family.statistics(whole, x, np.full((30, 1), 1 / 30)))
+        found = self.family.statistics(whole, x, np.full((30, 1), 1 / 30))
+        units = self.family.kernels(whole, found, x, 0.05)
+        own, all_values = np.diag(self.family.log_density(units, x)), self.family.log_density(whole, x)[:, 0]
+        assert own.mean() >= all_values.mean() - 1e-6
+        assert np.isfinite(own).all()
+
     def test_a_unit_without_flow_stays(self) -> None:
         """EM doesn't invent parameters where there are no rows."""
         if not self.family.learnable or not self._defines("statistics", "update"):

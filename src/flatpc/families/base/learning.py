@@ -143,6 +143,36 @@ class Learning(Description):
         """
         raise self.lacks("update")
 
+    def kernels(self, whole: Parameters, found: Statistics, x: Array, share: float) -> dict[str, Array]:
+        """One unit for each value, around it; here: fitted to the value and, with the weight `share`, to all values.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> coin, x = {"p": np.array([0.5])}, np.array([1.0, 1.0, 0.0, 0.0])
+        >>> found = fp.Bernoulli().statistics(coin, x, np.full((4, 1), 0.25))
+        >>> fp.Bernoulli().kernels(coin, found, x, 0.2)["p"].tolist()
+        [0.9, 0.9, 0.1, 0.1]
+
+        Parameters
+        ----------
+        whole
+            Parameters of one unit that is fitted to all values.
+        found
+            Its `statistics` of all values, whose weights add up to 1.
+        x
+            `[N]`: values; NaN where missing, for which a unit is fitted to all values alone.
+        share
+            Above 0 and up to 1. Of a family with a location and a variance, the kernel's variance relative to that of all values.
+
+        Returns
+        -------
+        dict
+            Name -> array with the units first.
+        """
+        units = {name: np.repeat(value, len(x), axis=0) for name, value in whole.items()}
+        own = self.statistics(units, x, (1 - share) * np.eye(len(x)))
+        return self.update(units, {name: value + share * found[name] for name, value in own.items()})
+
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """Parameters between `old` (step 0) and `new` (step 1).
 
