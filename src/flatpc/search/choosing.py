@@ -117,7 +117,8 @@ def choose(
     >>> choice.circuit.n_variables, choice.valid_nll <= min(c.valid_nll for c in choice.candidates)
     (4, True)
 
-    1. Independent columns and Chow-Liu trees with several smoothings; all of them, always.
+    1. Independent columns and Chow-Liu trees with several smoothings; all of them, always. Kernel densities, where columns hold
+       numbers and there are up to 1,000 rows.
     2. Mixtures of Chow-Liu trees.
     3. Models with latents, of several structures, sizes and starts, by successive halving: all are trained a little, the better
        half goes on for twice as long, until two are left. Where columns hold numbers, also with skewed ones mapped by a
@@ -133,7 +134,8 @@ def choose(
         Rows to learn from. Of a source of rows, a sample of 100,000 is chosen by; what is chosen is then learnt on, for one epoch
         of EM with small steps, from all of them.
     valid
-        Rows to choose by. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
+        Rows to choose by. Where there are more of them than rows to learn from, and columns hold numbers, independent columns and
+        kernel densities are also tried with the location and spread of columns in both. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
         fifth is held out; what is chosen is then built anew from all rows and trained as before, or, where columns hold numbers
         and rows are many, trained on with all of them.
     family
