@@ -135,9 +135,9 @@ def choose(
         of EM with small steps, from all of them.
     valid
         Rows to choose by. Where there are more of them than rows to learn from, and columns hold numbers, independent columns and
-        kernel densities are also tried with the location and spread of columns in both. Without them up to 2,000 rows are cross-validated in five folds (fewer than 100 twice), of more rows a
-        fifth is held out; what is chosen is then built anew from all rows and trained as before, or, where columns hold numbers
-        and rows are many, trained on with all of them.
+        kernel densities are also tried with the location and spread of columns in both. Without validation rows up to 2,000 rows
+        are cross-validated in five folds (fewer than 100 twice), of more rows a fifth is held out; what is chosen is then built
+        anew from all rows and trained as before, or, where columns hold numbers and rows are many, trained on with all of them.
     family
         As for `fp.structures.factorized`. Trees and their mixtures are tried where all variables are Bernoulli or Categorical.
     groups
