@@ -76,3 +76,11 @@ def test_the_command_line_fits_and_scores_patterns(folder, tmp_path, monkeypatch
     assert failed.code != 0
     assert "1.parquet can't be read" in " ".join(failed.err.split())
     assert not (tmp_path / "more.csv").exists()
+
+
+def test_the_command_line_refuses_files_of_other_types(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pl.read_parquet("rows/1.parquet").with_columns(pl.col("smokes") == "yes").write_parquet("rows/1.parquet")
+    failed = Answer("fit", "rows/*.parquet", "-o", "a.model", "--effort", "quick")
+    assert failed.code != 0
+    assert "rows/1.parquet: Column 'smokes' holds numbers, and text in rows/0.parquet" in " ".join(failed.err.split())

@@ -1,6 +1,7 @@
 """Sources of rows: files, frames and collections that come in blocks."""
 
 import os
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.errors import DataError, ShapeError
+from flatpc.errors import ColumnTypeError, DataError, ShapeError
 from flatpc.tables.collections import RayPart
 from flatpc.tables.sources import ArrayPart, Source
 from flatpc.tables.sums import tree_of, tree_sum
@@ -20,14 +21,17 @@ def table(n, seed=0):
     return np.random.default_rng(seed).integers(0, 2, size=(n, 3))
 
 
+def save(frame: pl.DataFrame, file: Path) -> None:
+    {".parquet": frame.write_parquet, ".arrow": frame.write_ipc, ".csv": frame.write_csv}.get(
+        file.suffix, lambda file: frame.write_csv(file, separator="\t")
+    )(file)
+
+
 def write(folder: Path, ending: str, parts=3, rows=50) -> np.ndarray:
     folder.mkdir(exist_ok=True)
     found = [table(rows + 7 * i, i) for i in range(parts)]
     for i, X in enumerate(found):
-        frame, file = pl.DataFrame(X, schema=NAMES), folder / f"{i}{ending}"
-        {".parquet": frame.write_parquet, ".arrow": frame.write_ipc, ".csv": frame.write_csv}.get(
-            ending, lambda file, frame=frame: frame.write_csv(file, separator="\t")
-        )(file)
+        save(pl.DataFrame(X, schema=NAMES), folder / f"{i}{ending}")
     return np.concatenate(found)
 
 
@@ -143,12 +147,67 @@ def test_other_columns_are_refused_by_name(tmp_path):
         list(Source(parts, ("a",)).blocks())
 
 
-def test_other_types_are_refused_with_the_file(tmp_path):
-    pl.DataFrame({"a": [1, 0], "b": [0, 1]}).write_parquet(tmp_path / "0.parquet")
-    pl.DataFrame({"a": [1, 0], "b": ["x", "y"]}).write_parquet(tmp_path / "1.parquet")
-    circuit = fp.structures.hclt(table(10)[:, :2], 2)
-    with pytest.raises(DataError, match=r"1\.parquet: Column 'b' holds 'x' in row 0, which is not a number"):
-        circuit.log_prob(fp.tables.scan(tmp_path))
+DAY = pl.Series([date(2020, 1, 1), date(2020, 1, 2)])
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ([0, 1], ["x", "y"], "holds text, and numbers in"),
+        (["x", "y"], [0.5, 1.0], "holds numbers, and text in"),
+        ([0, 1], DAY, "holds (dates|text), and numbers in"),  # a csv has dates as text
+    ],
+)
+def test_other_types_are_refused_with_the_file(tmp_path, ending, first, second, words):
+    for i, column in enumerate((first, second)):
+        save(pl.DataFrame({"a": [1, 0], "b": column}), tmp_path / f"{i}{ending}")
+    message = rf"1\{ending}: Column 'b' {words} .*0\{ending}; give a column one type"
+    with pytest.raises(ColumnTypeError, match=message):
+        fp.tables.scan(tmp_path)
+    assert fp.tables.scan(tmp_path, columns=["a"]).counted().n_rows == 4
+
+
+def test_other_zones_are_other_types(tmp_path):
+    moment = DAY.cast(pl.Datetime("us"))
+    pl.DataFrame({"a": moment}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"a": DAY}).write_parquet(tmp_path / "1.parquet")
+    assert fp.tables.scan(tmp_path).sample(9)["a"].to_list() == 2 * moment.to_list()
+    pl.DataFrame({"a": moment.dt.replace_time_zone("Europe/Rome")}).write_parquet(tmp_path / "1.parquet")
+    with pytest.raises(ColumnTypeError, match=r"1\.parquet: Column 'a' holds dates in the time zone Europe/Rome, and dates in"):
+        fp.tables.scan(tmp_path)
+
+
+def test_numbers_of_any_width_and_columns_without_values_agree(tmp_path):
+    columns = [[1, 0], [0.5, None], [True, False], [None, None], pl.Series([3, 4], dtype=pl.UInt8)]
+    for i, column in enumerate(columns):
+        pl.DataFrame({"a": [i, i], "b": column}).write_parquet(tmp_path / f"{i}.parquet")
+    pl.DataFrame({"a": [5, 5], "b": [None, None]}).write_csv(tmp_path / "5.csv")
+    pl.DataFrame(schema={"a": pl.Int64, "b": pl.String}).write_parquet(tmp_path / "6.parquet")
+    found = fp.tables.scan(tmp_path).sample(99)
+    assert found["b"].to_list() == [1, 0, 0.5, None, 1, 0, None, None, 3, 4, None, None]
+    texts = [pl.Series(["x"], dtype=pl.Categorical), pl.Series(["y"], dtype=pl.Enum(["y"])), pl.Series(["z"])]
+    source = Source(tuple(ArrayPart(pl.DataFrame({"a": column}), i) for i, column in enumerate(texts)), ("a",))
+    assert source.sample(9)["a"].to_list() == ["x", "y", "z"]
+
+
+def test_other_types_of_partitions_are_refused_by_name():
+    dd = pytest.importorskip("dask.dataframe")
+    import dask
+    import pandas as pd
+
+    frames = [pd.DataFrame({"a": [0, 1], "b": pd.Series(column, dtype=object)}) for column in ([0, 1], ["x", "y"])]
+    meta = frames[0].head(0)
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dd.from_map(lambda i: frames[i], [0, 1], meta=meta)
+    for ask in (lambda: fp.tables.source(frame).sample(9), lambda: fp.CircuitDensity(verbose=False).fit(frame)):
+        with pytest.raises(ColumnTypeError, match="partition 1: Column 'b' holds text, and numbers in partition 0"):
+            ask()
+    rows = [np.array([[0, value]], dtype=object) for value in (1, "x", None)]
+    parts = tuple(ArrayPart(one, i) for i, one in enumerate(rows))
+    with pytest.raises(ColumnTypeError, match="rows 1 to 1: Column 'x1' holds text, and numbers in rows 0 to 0"):
+        Source(parts, ("x0", "x1")).sample(9)
+    assert len(Source((parts[0], parts[2]), ("x0", "x1")).sample(9)) == 2
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
