@@ -297,3 +297,23 @@ def test_queries_and_curvature_of_a_source_are_those_of_its_rows():
             np.testing.assert_allclose(H @ v, G @ v, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(H.gradient, G.gradient, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(H.matrix(), G.matrix(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_scanned_csv_is_what_read_table_makes_of_it(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b;c;d;e\n1,5; 1;x ;?;1\n-2;2 ; y; NA;\n3,25; NA;NA;;3\n")
+    scanned, table = fp.tables.scan(tmp_path / "a.csv"), fp.tables.read_table(tmp_path / "a.csv").rows
+    assert scanned.sample(9).equals(table)
+    assert table["a"].to_list() == [1.5, -2.0, 3.25]
+    assert table["b"].to_list() == [1, 2, None]
+    assert table["c"].to_list() == ["x", "y", None]
+    assert scanned.sample(9).schema["d"] == table.schema["d"]
+
+
+def test_arrow_files_are_tables(tmp_path):
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
+    for ending in ("arrow", "ipc", "feather"):
+        frame.write_ipc(tmp_path / f"a.{ending}")
+        assert fp.tables.read_table(tmp_path / f"a.{ending}").rows.equals(frame)
+    (tmp_path / "bad.arrow").write_bytes(b"no table")
+    with pytest.raises(DataError, match=r"bad\.arrow can't be read as Arrow"):
+        fp.tables.read_table(tmp_path / "bad.arrow")

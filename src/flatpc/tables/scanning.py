@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._options import file_path, several, whole_number
 from flatpc.errors import DataError
+from flatpc.tables import sources
 from flatpc.tables.agreement import Agreement, sorts_of_schema
-from flatpc.tables.files import NULLS, TextLayout, first_line, text_layout
+from flatpc.tables.files import NULLS, TextLayout, Tidied, first_line, text_layout, tidied
 from flatpc.tables.sources import BLOCK_ROWS, Source
 
 if TYPE_CHECKING:
@@ -91,6 +92,20 @@ def is_scannable(text: str) -> bool:
     return Path(text).is_dir() or (any(sign in text for sign in "*?[") and not Path(text).exists())
 
 
+def is_large(text: str) -> bool:
+    """Whether a file that can be scanned has more rows than a sample of a source."""
+    import polars as pl
+
+    file = Path(text)
+    if file.suffix.lower() not in ENDINGS or not file.is_file():
+        return False
+    try:
+        frame = _scan_text(file, text_layout(file), {}) if file.suffix.lower() in READ_THROUGH else _scan(file)
+        return int(frame.select(pl.len()).collect().item()) > sources.SAMPLE_ROWS
+    except (DataError, pl.exceptions.PolarsError, OSError):
+        return False  # whoever reads it says what is wrong with it
+
+
 def _files(path: Any) -> list[Path]:
     if isinstance(path, list | tuple):
         files = [file_path("path", each) for each in path]
@@ -162,8 +177,9 @@ def _parts(file: Path, size: int) -> tuple[list[Slice | Text], dict[str, Any]]:
         if file.suffix.lower() in READ_THROUGH:
             layout = text_layout(file)
             frame = _scan_text(file, layout, None)
-            schema = dict(frame.collect_schema())
-            return [Text(file, stamp, layout, tuple(schema.items()), size, ())], schema
+            schema, columns = dict(frame.collect_schema()), tuple(tidied(frame, layout.separator))
+            part = Text(file, stamp, layout, tuple(schema.items()), columns, size, ())
+            return [part], schema | {column.name: column.kind for column in columns if column.kind is not None}
         frame = _scan(file)
         schema = dict(frame.collect_schema())
         total = int(frame.select(pl.len()).collect().item())
@@ -208,6 +224,7 @@ class Text:
     stamp: tuple[int, int]
     layout: TextLayout
     schema: tuple[tuple[str, Any], ...]
+    tidied: tuple[Tidied, ...]
     size: int
     columns: tuple[str, ...]
 
@@ -222,12 +239,9 @@ class Text:
 
     def blocks(self) -> Iterator[Any]:
         """From the beginning of the file to its end."""
-        import polars as pl
-
         _check_stamp(self.file, self.stamp)
         frame = _scan_text(self.file, self.layout, dict(self.schema)).select(self.columns)
-        texts = [name for name, kind in self.schema if kind == pl.String and name in self.columns]
-        bare = [pl.col(name).str.strip_chars() for name in texts]
+        bare = [column.expression() for column in self.tidied if column.name in self.columns]
         with _reading(self.file):
             yield from frame.with_columns(bare).collect_batches(chunk_size=self.size, maintain_order=True)
         _check_stamp(self.file, self.stamp)

@@ -253,11 +253,13 @@ class Source:
         Raises
         ------
         DataError
-            As `blocks` does.
+            As `blocks` does, and if there are no parts.
         ClusterError
             If a cluster is lost.
         """
         order = range(len(self.parts)) if order is None else order
+        if not len(order):
+            raise ShapeError("The source has no rows: all its parts are empty.")
         if self.cluster is not None:
             return self.cluster.add_up(work, self, order, fixed, shared)
         return tree_sum(self.map(work, fixed, shared, order))
