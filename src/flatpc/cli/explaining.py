@@ -64,7 +64,7 @@ def explain(
                 [(f"row {e['row']}", number(e["self_influence"])) for e in listed],
             )
         return
-    asked = reader.read(read_source(data), split, "train" if train is None else "test").rows
+    asked = reader.read(read_source(data, whole="flatpc explain"), split, "train" if train is None else "test").rows
     assert row is not None
     if row >= len(asked):
         raise OptionError(f"--row {row}: {data} has {len(asked):,} rows, counted from 0.")
