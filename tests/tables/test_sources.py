@@ -249,6 +249,42 @@ def test_empty_parts_are_left_out_and_nothing_but_them_is_refused(tmp_path):
             fp.tables.scan(tmp_path / file).sample(5)
 
 
+@pytest.mark.parametrize("kind", ["dask", "csv"])
+def test_whatever_sums_over_rows_leaves_empty_parts_out(tmp_path, kind):
+    X = table(60)
+    if kind == "dask":
+        dd = pytest.importorskip("dask.dataframe")
+        import pandas as pd
+
+        frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(k=np.arange(60)), npartitions=3)
+        source = fp.tables.source(frame[(frame.k < 20) | (frame.k >= 40)][NAMES])
+        assert [sum(map(len, source.blocks_of(part))) for part in source.parts] == [20, 0, 20]
+        X, nothing = np.concatenate([X[:20], X[40:]]), frame[frame.k < 0][NAMES]
+    else:
+        pl.DataFrame(X[:20], schema=NAMES).write_csv(tmp_path / "0.csv")
+        pl.DataFrame(schema=NAMES).write_csv(tmp_path / "1.csv")
+        pl.DataFrame(X[40:], schema=NAMES).write_csv(tmp_path / "2.csv")
+        source, X = fp.tables.scan(tmp_path), np.concatenate([X[:20], X[40:]])
+        nothing = fp.tables.scan(tmp_path / "1.csv")
+    builds = (
+        fp.structures.chow_liu,
+        lambda rows: fp.structures.hclt(rows, 2, family="categorical"),
+        lambda rows: fp.structures.hclt(rows, 2),
+        lambda rows: fp.structures.factorized(rows, family="categorical"),
+    )
+    for build in builds:
+        circuit, other = build(source), build(X)
+        assert circuit.nodes == other.nodes
+        np.testing.assert_allclose(circuit.log_prob(source), other.log_prob(X), rtol=1e-12)
+        with pytest.raises(ShapeError, match="no rows"):
+            build(nothing)
+    np.testing.assert_allclose(fp.curvature.trace(circuit, source), fp.curvature.trace(circuit, X), rtol=1e-12)
+    how = {"method": fp.EM(1.0), "batch_size": None, "epochs": 2, "progress": False}
+    one, other = (fp.fit(builds[2](X), rows, **how).history["train_nll"] for rows in (source, X))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert fp.choose(source, effort=0.1, progress=False).n_rows == 40
+
+
 def test_identity_follows_the_contents(tmp_path):
     write(tmp_path, ".parquet")
     one = fp.tables.scan(tmp_path).identity()
