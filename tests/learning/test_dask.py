@@ -195,3 +195,24 @@ def test_candidates_on_dask_through_joblib(rows, circuit, client):
         there = fp.search.select(circuit, X[:400], **how)
     here = fp.search.select(circuit, X[:400], n_jobs=1, **how)
     assert [one.valid_nll for one in there.candidates] == [one.valid_nll for one in here.candidates]
+
+
+def test_a_partition_that_cant_be_computed_is_named(client, circuit):
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    def broken(frame):
+        if len(frame) and frame["a"].iloc[0] == 40:
+            raise OSError("the disk is gone")
+        return frame * 0
+
+    frame = pd.DataFrame({name: range(60) for name in "abcdef"})
+    source = fp.tables.source(dd.from_pandas(frame, npartitions=3).map_partitions(broken, meta=frame)).on(client)
+    for ask in (
+        lambda: circuit.log_prob(source),
+        lambda: fp.curvature.trace(circuit, source, reduction="sum"),
+        lambda: fp.fit(circuit, source, epochs=1, progress=False),
+    ):
+        with pytest.raises(DataError, match="partition 2 can't be computed: OSError: the disk is gone") as caught:
+            ask()
+        assert isinstance(caught.value.__cause__, OSError)

@@ -96,6 +96,43 @@ def test_errors_of_ray_are_ours():
         list(part.blocks())
 
 
+def test_errors_of_what_makes_rows_are_ours():
+    """A data set, a function of a LazyFrame and one of a Dask partition that fail, each as its author let it."""
+    torch, dd = pytest.importorskip("torch"), pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    class Broken(torch.utils.data.Dataset):
+        def __len__(self):
+            return 5
+
+        def __getitem__(self, i):
+            if i > 3:
+                raise OSError("the disk is gone")
+            return torch.zeros(2)
+
+    def broken(frame):
+        return pl.DataFrame({"a": [1 / 0]})
+
+    def half(frame):
+        if len(frame) == 3:
+            raise KeyError("lost")
+        return frame
+
+    loader = torch.utils.data.DataLoader(Broken(), batch_size=2)
+    lazy = pl.LazyFrame({"a": [1, 2]}).map_batches(broken, schema={"a": pl.Float64})
+    frame = dd.from_pandas(pd.DataFrame({"a": range(7)}), npartitions=2).map_partitions(half, meta={"a": int})
+    for given, words, cause in (
+        (loader, "The DataLoader can't be read: OSError: the disk is gone", OSError),
+        (lazy, "The LazyFrame can't be collected: .*ZeroDivisionError", None),
+        (frame, "partition 1 can't be computed: KeyError: 'lost'", KeyError),
+    ):
+        with pytest.raises(DataError, match=words) as caught:
+            list(fp.tables.source(given).blocks())
+        assert isinstance(caught.value.__cause__, cause or Exception)
+    with pytest.raises(DataError, match="The LazyFrame can't be collected"):
+        fp.tables.source(pl.LazyFrame({"a": [1]}).select("b"))
+
+
 def test_samples_are_fair_and_by_seed(tmp_path):
     """Each of 200 rows is in a sample of 50 with probability 1/4, whether or not the source knows its size."""
     pl.DataFrame({"i": range(200)}).write_parquet(tmp_path / "0.parquet")

@@ -269,3 +269,13 @@ def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
 def first_line(error: BaseException) -> str:
     """What an error of another library says, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def in_words(error: BaseException) -> str:
+    """The same after the type of the error, where that tells more: it may be one of somebody else's function.
+
+    >>> in_words(KeyError("a")), in_words(RuntimeError("No such disk."))
+    ("KeyError: 'a'", 'No such disk')
+    """
+    said = first_line(error)
+    return said if type(error).__name__ in (said, "RuntimeError") else f"{type(error).__name__}: {said}"

@@ -461,7 +461,11 @@ class naming:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, FlatpcError) and not isinstance(error, OptionError) and self.part.name not in str(error):
+        if (
+            isinstance(error, FlatpcError)
+            and not isinstance(error, OptionError)
+            and self.part.name.lower() not in str(error).lower()
+        ):
             raise about(self.part.name, error) from error
 
 
