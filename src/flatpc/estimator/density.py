@@ -57,8 +57,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     >>> density.aic(X) < density.bic(X)
     True
 
-    A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame; what is learnt from rows or answered row by
-    row takes a source of rows (`fp.tables.scan`), too, and reads some at a time. Each column is recognised as binary,
+    A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. What learns from rows or answers row by
+    row takes a source (`fp.tables.scan`), too, and reads some rows at a time. Each column is recognised as binary,
     categorical, count or continuous (`flatpc.tables.recognition`). `fp.choose` then tries models from independent columns to
     averages of hidden trees, and a line says what was chosen and why.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flatpc.errors import DataError, FlatpcError
+from flatpc.errors import DataError, FlatpcError, OptionError
 from flatpc.tables.files import in_words
 from flatpc.tables.reading import from_torch, is_torch
 from flatpc.tables.sources import BLOCK_ROWS, Source
@@ -198,8 +198,22 @@ class LoaderPart:
                 yield array.reshape(len(array), -1) if array.ndim > 2 else array
 
     def identity(self) -> str:
-        """By the number of its rows: what they are, it doesn't say."""
+        """By the number of its rows: what they are, it doesn't say. One that shuffles has other rows in every place each time."""
+        if self._shuffles():
+            raise OptionError(
+                "The DataLoader shuffles rows in an order of its own, so that a checkpoint can't go on where it was; give one "
+                "without shuffle=True (flatpc shuffles by its seed), or learn without a checkpoint."
+            )
         return f"loader of {self.n_rows}"
+
+    def _shuffles(self) -> bool:
+        """Whether a sampler draws the order of rows; whether a data set without places does, can't be known."""
+        from torch.utils.data import IterableDataset, SequentialSampler
+
+        if isinstance(self.loader.dataset, IterableDataset):
+            return False
+        of_batches = getattr(getattr(self.loader, "batch_sampler", None), "sampler", None)
+        return not all(isinstance(one, SequentialSampler | None) for one in (self.loader.sampler, of_batches))
 
 
 def _loader(X: Any) -> Source:

@@ -327,6 +327,11 @@ class Source:
         -------
         str
             Of the parts, their order and what is done to them.
+
+        Raises
+        ------
+        OptionError
+            If its rows come in another order each time, as those of a DataLoader that shuffles.
         """
         digest = hashlib.sha256(repr(self.names).encode())
         for part in self.parts:
