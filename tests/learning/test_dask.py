@@ -99,6 +99,15 @@ def test_queries_curvature_and_structures_on_workers(rows, circuit, client):
     H, G = fp.curvature.operator(circuit, there), fp.curvature.operator(circuit, rows)
     v = np.random.default_rng(0).standard_normal(H.shape[0])
     np.testing.assert_array_equal(H @ v, G @ v)
+    one, other = fp.curvature.penalty(circuit, there), fp.curvature.penalty(circuit, rows)
+    assert one.value == other.value
+    np.testing.assert_array_equal(fp.curvature.hessian(circuit, there), fp.curvature.hessian(circuit, rows))
+    for node, found in fp.curvature.diagonal(circuit, there).items():
+        np.testing.assert_array_equal(found, fp.curvature.diagonal(circuit, rows)[node])
+    for ask in (fp.curvature.weighted_trace, fp.curvature.evidence, lambda *a: fp.curvature.breakdown(*a).total):
+        np.testing.assert_array_equal(ask(circuit, there), ask(circuit, rows))
+    post = [fp.curvature.laplace(circuit, source).log_prob(rows.sample(5)) for source in (there, rows)]
+    np.testing.assert_array_equal(post[0].error, post[1].error)
     same(fp.structures.hclt(there, 3), circuit)
 
 
