@@ -149,6 +149,9 @@ def test_curvature_is_of_the_first_rows_and_explain_needs_one_table(model, holes
     failed = Answer("explain", model, "rows", "--row", 1, "--missing", "marginalize", "--ignore-extra")
     assert failed.code != 0
     assert "read at once; give one file instead of rows" in said(failed)
+    for data, train in (("one.parquet", "rows"), ("rows", "one.parquet")):
+        failed = Answer("score", model, data, "--uncertainty", train, "--missing", "marginalize", "--ignore-extra")
+        assert "--uncertainty is for a table that is read at once; give one file instead of rows" in said(failed)
     whole(monkeypatch)
     expected = run("curvature", model, "one.parquet", *options).json
     assert streamed["trace"] == expected["trace"]

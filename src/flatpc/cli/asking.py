@@ -85,8 +85,9 @@ def score(
         _refuse_split(data, split)
         score_scanned(reader, data, blocks, per_row, output, json)
         return
-    asked = reader.read(read_source(data, whole="--uncertainty" if uncertainty else ""), split)
-    sure = None if uncertainty is None else posterior(reader, uncertainty).log_prob(asked.rows, missing="marginalize")
+    option = "" if uncertainty is None else "--uncertainty"
+    asked = reader.read(read_source(data, whole=option), split)
+    sure = None if uncertainty is None else posterior(reader, uncertainty, option).log_prob(asked.rows, missing="marginalize")
     log_prob = np.asarray(asked.model.circuit.log_prob(asked.rows, missing="marginalize") + asked.rare)
     if per_row:
         import polars as pl

@@ -49,7 +49,7 @@ def explain(
     from flatpc.curvature import influence
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
-    post = posterior(reader, train or data)
+    post = posterior(reader, train or data, "flatpc explain")
     rows, circuit = post.log_posterior.rows, post.circuit
     options: Any = {"uncertainty": post, "missing": "marginalize"}
     if suspicious:

@@ -71,11 +71,11 @@ class Reader:
         return Asked(self.model, table, found.rows, found.rare.sum(axis=1), split)
 
 
-def posterior(reader: Reader, train: str) -> Posterior:
+def posterior(reader: Reader, train: str, asking: str) -> Posterior:
     """The posterior around the reader's model, from the table that it was learnt from; a line says if it is rough."""
     from flatpc.curvature import laplace
 
-    rows = reader.read(read_source(train, whole="What an answer is based on"), None, "train").rows
+    rows = reader.read(read_source(train, whole=asking), None, "train").rows
     found = laplace(reader.model.circuit, rows, missing="marginalize")
     if not found.is_optimum:
         say(
