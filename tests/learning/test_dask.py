@@ -99,6 +99,15 @@ def test_queries_curvature_and_structures_on_workers(rows, circuit, client):
     H, G = fp.curvature.operator(circuit, there), fp.curvature.operator(circuit, rows)
     v = np.random.default_rng(0).standard_normal(H.shape[0])
     np.testing.assert_array_equal(H @ v, G @ v)
+    one, other = fp.curvature.penalty(circuit, there), fp.curvature.penalty(circuit, rows)
+    assert one.value == other.value
+    np.testing.assert_array_equal(fp.curvature.hessian(circuit, there), fp.curvature.hessian(circuit, rows))
+    for node, found in fp.curvature.diagonal(circuit, there).items():
+        np.testing.assert_array_equal(found, fp.curvature.diagonal(circuit, rows)[node])
+    for ask in (fp.curvature.weighted_trace, fp.curvature.evidence, lambda *a: fp.curvature.breakdown(*a).total):
+        np.testing.assert_array_equal(ask(circuit, there), ask(circuit, rows))
+    post = [fp.curvature.laplace(circuit, source).log_prob(rows.sample(5)) for source in (there, rows)]
+    np.testing.assert_array_equal(post[0].error, post[1].error)
     same(fp.structures.hclt(there, 3), circuit)
 
 
@@ -195,3 +204,24 @@ def test_candidates_on_dask_through_joblib(rows, circuit, client):
         there = fp.search.select(circuit, X[:400], **how)
     here = fp.search.select(circuit, X[:400], n_jobs=1, **how)
     assert [one.valid_nll for one in there.candidates] == [one.valid_nll for one in here.candidates]
+
+
+def test_a_partition_that_cant_be_computed_is_named(client, circuit):
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    def broken(frame):
+        if len(frame) and frame["a"].iloc[0] == 40:
+            raise OSError("the disk is gone")
+        return frame * 0
+
+    frame = pd.DataFrame({name: range(60) for name in "abcdef"})
+    source = fp.tables.source(dd.from_pandas(frame, npartitions=3).map_partitions(broken, meta=frame)).on(client)
+    for ask in (
+        lambda: circuit.log_prob(source),
+        lambda: fp.curvature.trace(circuit, source, reduction="sum"),
+        lambda: fp.fit(circuit, source, epochs=1, progress=False),
+    ):
+        with pytest.raises(DataError, match="partition 2 can't be computed: OSError: the disk is gone") as caught:
+            ask()
+        assert isinstance(caught.value.__cause__, OSError)

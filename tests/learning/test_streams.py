@@ -167,6 +167,24 @@ def test_options_that_don_t_go_with_a_source(folder, X, circuit):
         fp.fit(circuit, source, valid=pl.DataFrame(X, schema=list("abcdef")).lazy().filter(pl.col("a") > 1), progress=False)
 
 
+def test_a_loader_that_shuffles_has_no_checkpoint(X, circuit, tmp_path):
+    """Its order is its own, so that what is left of an epoch can't be known."""
+    torch = pytest.importorskip("torch")
+    data = torch.utils.data.TensorDataset(torch.from_numpy(X))
+    load = torch.utils.data.DataLoader
+    how = {"epochs": 2, "progress": False}
+    batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(data), 40, drop_last=False)
+    for shuffled in (load(data, batch_size=40, shuffle=True), load(data, batch_sampler=batches)):
+        assert np.isfinite(fp.fit(circuit, shuffled, **how).history["train_nll"]).all()
+        for rows in ({"X": shuffled}, {"X": X, "valid": shuffled}):
+            with pytest.raises(OptionError, match=r"shuffles rows .* without shuffle=True \(flatpc shuffles by its seed\)"):
+                fp.fit(circuit, **rows, run=tmp_path / "a.ckpt", **how)
+        assert not (tmp_path / "a.ckpt").exists()
+    plain = load(data, batch_size=40)
+    one = fp.fit(circuit, plain, run=tmp_path / "a.ckpt", **how)
+    same(one.circuit, fp.fit(circuit, plain, **how).circuit)
+
+
 def test_regularisers_work_on_sources(folder, X, circuit):
     source = fp.tables.scan(folder, block_rows=60)
     for regularizer in (fp.learning.Dropout(0.1), fp.learning.PruneGrow(rounds=1), fp.learning.Laplace(1.0), "softening"):

@@ -1,6 +1,7 @@
 """Sources of rows: files, frames and collections that come in blocks."""
 
 import os
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.errors import DataError, ShapeError
+from flatpc.errors import ColumnTypeError, DataError, ShapeError
 from flatpc.tables.collections import RayPart
 from flatpc.tables.sources import ArrayPart, Source
 from flatpc.tables.sums import tree_of, tree_sum
@@ -20,14 +21,17 @@ def table(n, seed=0):
     return np.random.default_rng(seed).integers(0, 2, size=(n, 3))
 
 
+def save(frame: pl.DataFrame, file: Path) -> None:
+    {".parquet": frame.write_parquet, ".arrow": frame.write_ipc, ".csv": frame.write_csv}.get(
+        file.suffix, lambda file: frame.write_csv(file, separator="\t")
+    )(file)
+
+
 def write(folder: Path, ending: str, parts=3, rows=50) -> np.ndarray:
     folder.mkdir(exist_ok=True)
     found = [table(rows + 7 * i, i) for i in range(parts)]
     for i, X in enumerate(found):
-        frame, file = pl.DataFrame(X, schema=NAMES), folder / f"{i}{ending}"
-        {".parquet": frame.write_parquet, ".arrow": frame.write_ipc, ".csv": frame.write_csv}.get(
-            ending, lambda file, frame=frame: frame.write_csv(file, separator="\t")
-        )(file)
+        save(pl.DataFrame(X, schema=NAMES), folder / f"{i}{ending}")
     return np.concatenate(found)
 
 
@@ -92,6 +96,43 @@ def test_errors_of_ray_are_ours():
         list(part.blocks())
 
 
+def test_errors_of_what_makes_rows_are_ours():
+    """A data set, a function of a LazyFrame and one of a Dask partition that fail, each as its author let it."""
+    torch, dd = pytest.importorskip("torch"), pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    class Broken(torch.utils.data.Dataset):
+        def __len__(self):
+            return 5
+
+        def __getitem__(self, i):
+            if i > 3:
+                raise OSError("the disk is gone")
+            return torch.zeros(2)
+
+    def broken(frame):
+        return pl.DataFrame({"a": [1 / 0]})
+
+    def half(frame):
+        if len(frame) == 3:
+            raise KeyError("lost")
+        return frame
+
+    loader = torch.utils.data.DataLoader(Broken(), batch_size=2)
+    lazy = pl.LazyFrame({"a": [1, 2]}).map_batches(broken, schema={"a": pl.Float64})
+    frame = dd.from_pandas(pd.DataFrame({"a": range(7)}), npartitions=2).map_partitions(half, meta={"a": int})
+    for given, words, cause in (
+        (loader, "The DataLoader can't be read: OSError: the disk is gone", OSError),
+        (lazy, "The LazyFrame can't be collected: .*ZeroDivisionError", None),
+        (frame, "partition 1 can't be computed: KeyError: 'lost'", KeyError),
+    ):
+        with pytest.raises(DataError, match=words) as caught:
+            list(fp.tables.source(given).blocks())
+        assert isinstance(caught.value.__cause__, cause or Exception)
+    with pytest.raises(DataError, match="The LazyFrame can't be collected"):
+        fp.tables.source(pl.LazyFrame({"a": [1]}).select("b"))
+
+
 def test_samples_are_fair_and_by_seed(tmp_path):
     """Each of 200 rows is in a sample of 50 with probability 1/4, whether or not the source knows its size."""
     pl.DataFrame({"i": range(200)}).write_parquet(tmp_path / "0.parquet")
@@ -143,12 +184,67 @@ def test_other_columns_are_refused_by_name(tmp_path):
         list(Source(parts, ("a",)).blocks())
 
 
-def test_other_types_are_refused_with_the_file(tmp_path):
-    pl.DataFrame({"a": [1, 0], "b": [0, 1]}).write_parquet(tmp_path / "0.parquet")
-    pl.DataFrame({"a": [1, 0], "b": ["x", "y"]}).write_parquet(tmp_path / "1.parquet")
-    circuit = fp.structures.hclt(table(10)[:, :2], 2)
-    with pytest.raises(DataError, match=r"1\.parquet: Column 'b' holds 'x' in row 0, which is not a number"):
-        circuit.log_prob(fp.tables.scan(tmp_path))
+DAY = pl.Series([date(2020, 1, 1), date(2020, 1, 2)])
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ([0, 1], ["x", "y"], "holds text, and numbers in"),
+        (["x", "y"], [0.5, 1.0], "holds numbers, and text in"),
+        ([0, 1], DAY, "holds (dates|text), and numbers in"),  # a csv has dates as text
+    ],
+)
+def test_other_types_are_refused_with_the_file(tmp_path, ending, first, second, words):
+    for i, column in enumerate((first, second)):
+        save(pl.DataFrame({"a": [1, 0], "b": column}), tmp_path / f"{i}{ending}")
+    message = rf"1\{ending}: Column 'b' {words} .*0\{ending}; give a column one type"
+    with pytest.raises(ColumnTypeError, match=message):
+        fp.tables.scan(tmp_path)
+    assert fp.tables.scan(tmp_path, columns=["a"]).counted().n_rows == 4
+
+
+def test_other_zones_are_other_types(tmp_path):
+    moment = DAY.cast(pl.Datetime("us"))
+    pl.DataFrame({"a": moment}).write_parquet(tmp_path / "0.parquet")
+    pl.DataFrame({"a": DAY}).write_parquet(tmp_path / "1.parquet")
+    assert fp.tables.scan(tmp_path).sample(9)["a"].to_list() == 2 * moment.to_list()
+    pl.DataFrame({"a": moment.dt.replace_time_zone("Europe/Rome")}).write_parquet(tmp_path / "1.parquet")
+    with pytest.raises(ColumnTypeError, match=r"1\.parquet: Column 'a' holds dates in the time zone Europe/Rome, and dates in"):
+        fp.tables.scan(tmp_path)
+
+
+def test_numbers_of_any_width_and_columns_without_values_agree(tmp_path):
+    columns = [[1, 0], [0.5, None], [True, False], [None, None], pl.Series([3, 4], dtype=pl.UInt8)]
+    for i, column in enumerate(columns):
+        pl.DataFrame({"a": [i, i], "b": column}).write_parquet(tmp_path / f"{i}.parquet")
+    pl.DataFrame({"a": [5, 5], "b": [None, None]}).write_csv(tmp_path / "5.csv")
+    pl.DataFrame(schema={"a": pl.Int64, "b": pl.String}).write_parquet(tmp_path / "6.parquet")
+    found = fp.tables.scan(tmp_path).sample(99)
+    assert found["b"].to_list() == [1, 0, 0.5, None, 1, 0, None, None, 3, 4, None, None]
+    texts = [pl.Series(["x"], dtype=pl.Categorical), pl.Series(["y"], dtype=pl.Enum(["y"])), pl.Series(["z"])]
+    source = Source(tuple(ArrayPart(pl.DataFrame({"a": column}), i) for i, column in enumerate(texts)), ("a",))
+    assert source.sample(9)["a"].to_list() == ["x", "y", "z"]
+
+
+def test_other_types_of_partitions_are_refused_by_name():
+    dd = pytest.importorskip("dask.dataframe")
+    import dask
+    import pandas as pd
+
+    frames = [pd.DataFrame({"a": [0, 1], "b": pd.Series(column, dtype=object)}) for column in ([0, 1], ["x", "y"])]
+    meta = frames[0].head(0)
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dd.from_map(lambda i: frames[i], [0, 1], meta=meta)
+    for ask in (lambda: fp.tables.source(frame).sample(9), lambda: fp.CircuitDensity(verbose=False).fit(frame)):
+        with pytest.raises(ColumnTypeError, match="partition 1: Column 'b' holds text, and numbers in partition 0"):
+            ask()
+    rows = [np.array([[0, value]], dtype=object) for value in (1, "x", None)]
+    parts = tuple(ArrayPart(one, i) for i, one in enumerate(rows))
+    with pytest.raises(ColumnTypeError, match="rows 1 to 1: Column 'x1' holds text, and numbers in rows 0 to 0"):
+        Source(parts, ("x0", "x1")).sample(9)
+    assert len(Source((parts[0], parts[2]), ("x0", "x1")).sample(9)) == 2
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -188,6 +284,42 @@ def test_empty_parts_are_left_out_and_nothing_but_them_is_refused(tmp_path):
             fp.tables.scan(tmp_path / file).counted()
         with pytest.raises(ShapeError, match="no rows"):
             fp.tables.scan(tmp_path / file).sample(5)
+
+
+@pytest.mark.parametrize("kind", ["dask", "csv"])
+def test_whatever_sums_over_rows_leaves_empty_parts_out(tmp_path, kind):
+    X = table(60)
+    if kind == "dask":
+        dd = pytest.importorskip("dask.dataframe")
+        import pandas as pd
+
+        frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(k=np.arange(60)), npartitions=3)
+        source = fp.tables.source(frame[(frame.k < 20) | (frame.k >= 40)][NAMES])
+        assert [sum(map(len, source.blocks_of(part))) for part in source.parts] == [20, 0, 20]
+        X, nothing = np.concatenate([X[:20], X[40:]]), frame[frame.k < 0][NAMES]
+    else:
+        pl.DataFrame(X[:20], schema=NAMES).write_csv(tmp_path / "0.csv")
+        pl.DataFrame(schema=NAMES).write_csv(tmp_path / "1.csv")
+        pl.DataFrame(X[40:], schema=NAMES).write_csv(tmp_path / "2.csv")
+        source, X = fp.tables.scan(tmp_path), np.concatenate([X[:20], X[40:]])
+        nothing = fp.tables.scan(tmp_path / "1.csv")
+    builds = (
+        fp.structures.chow_liu,
+        lambda rows: fp.structures.hclt(rows, 2, family="categorical"),
+        lambda rows: fp.structures.hclt(rows, 2),
+        lambda rows: fp.structures.factorized(rows, family="categorical"),
+    )
+    for build in builds:
+        circuit, other = build(source), build(X)
+        assert circuit.nodes == other.nodes
+        np.testing.assert_allclose(circuit.log_prob(source), other.log_prob(X), rtol=1e-12)
+        with pytest.raises(ShapeError, match="no rows"):
+            build(nothing)
+    np.testing.assert_allclose(fp.curvature.trace(circuit, source), fp.curvature.trace(circuit, X), rtol=1e-12)
+    how = {"method": fp.EM(1.0), "batch_size": None, "epochs": 2, "progress": False}
+    one, other = (fp.fit(builds[2](X), rows, **how).history["train_nll"] for rows in (source, X))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert fp.choose(source, effort=0.1, progress=False).n_rows == 40
 
 
 def test_identity_follows_the_contents(tmp_path):
@@ -238,3 +370,23 @@ def test_queries_and_curvature_of_a_source_are_those_of_its_rows():
             np.testing.assert_allclose(H @ v, G @ v, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(H.gradient, G.gradient, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(H.matrix(), G.matrix(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_scanned_csv_is_what_read_table_makes_of_it(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b;c;d;e\n1,5; 1;x ;?;1\n-2;2 ; y; NA;\n3,25; NA;NA;;3\n")
+    scanned, table = fp.tables.scan(tmp_path / "a.csv"), fp.tables.read_table(tmp_path / "a.csv").rows
+    assert scanned.sample(9).equals(table)
+    assert table["a"].to_list() == [1.5, -2.0, 3.25]
+    assert table["b"].to_list() == [1, 2, None]
+    assert table["c"].to_list() == ["x", "y", None]
+    assert scanned.sample(9).schema["d"] == table.schema["d"]
+
+
+def test_arrow_files_are_tables(tmp_path):
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
+    for ending in ("arrow", "ipc", "feather"):
+        frame.write_ipc(tmp_path / f"a.{ending}")
+        assert fp.tables.read_table(tmp_path / f"a.{ending}").rows.equals(frame)
+    (tmp_path / "bad.arrow").write_bytes(b"no table")
+    with pytest.raises(DataError, match=r"bad\.arrow can't be read as Arrow"):
+        fp.tables.read_table(tmp_path / "bad.arrow")

@@ -9,7 +9,7 @@ from flatpc.tables import Columns
 from flatpc.tables.alike import common_values
 from flatpc.tables.reading import RawColumn, read_raw
 from flatpc.tables.suiting import _Trial, _Values, finite_is_likelier, suitable_counts, suitable_numbers
-from flatpc.tables.traits import Traits
+from flatpc.tables.traits import Traits, _least_gap
 
 
 def rng():
@@ -124,3 +124,9 @@ def test_columns_that_differ_stay_apart():
     assert common_values(read_raw(table).columns) == {}
     counts = [RawColumn(f"c{j}", "integer", np.append(g.poisson(30.0, 300), [0.0, 90.0])) for j in range(9)]
     assert common_values(counts) == {}
+
+
+def test_a_number_next_to_zero_is_no_step():
+    """2 over the least positive number is beyond float64."""
+    assert _least_gap(np.array([0.0, 1.1125369292536007e-308, 2.0])) == 0.0
+    assert _least_gap(np.array([0.0, 0.5, 2.0])) == 0.5

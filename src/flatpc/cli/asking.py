@@ -77,20 +77,17 @@ def score(
 
     from flatpc.cli.models import Reader, posterior
     from flatpc.cli.scanned import score_scanned, show_score
-    from flatpc.cli.sources import read_source
-    from flatpc.tables.scanning import is_scannable
+    from flatpc.cli.sources import read_source, scanned
 
-    if is_scannable(data):
-        if split is not None:
-            raise OptionError(f"{data} has no splits; leave --split out.")
-        if uncertainty is not None:
-            raise OptionError("--uncertainty is for a table that is read at once; give one file.")
-        strict = Unseen.RAISE if unseen == Unseen.RARE else unseen  # what a rare value costs is not among a source's numbers
-        score_scanned(model, data, per_row, output, (missing.value, strict.value), ignore_extra, json)
-        return
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
-    asked = reader.read(read_source(data), split)
-    sure = None if uncertainty is None else posterior(reader, uncertainty).log_prob(asked.rows, missing="marginalize")
+    blocks = scanned(data) if uncertainty is None else None
+    if blocks is not None:
+        _refuse_split(data, split)
+        score_scanned(reader, data, blocks, per_row, output, json)
+        return
+    option = "" if uncertainty is None else "--uncertainty"
+    asked = reader.read(read_source(data, whole=option), split)
+    sure = None if uncertainty is None else posterior(reader, uncertainty, option).log_prob(asked.rows, missing="marginalize")
     log_prob = np.asarray(asked.model.circuit.log_prob(asked.rows, missing="marginalize") + asked.rare)
     if per_row:
         import polars as pl
@@ -162,14 +159,25 @@ def impute(
     import numpy as np
 
     from flatpc.cli.models import Reader, filled
-    from flatpc.cli.sources import read_source
+    from flatpc.cli.scanned import impute_scanned
+    from flatpc.cli.sources import read_source, scanned
     from flatpc.estimator.imputing import fill
 
-    asked = Reader(model, "marginalize", unseen.value, ignore_extra).read(read_source(data), split)
+    reader, blocks = Reader(model, "marginalize", unseen.value, ignore_extra), scanned(data)
+    if blocks is not None:
+        _refuse_split(data, split)
+        impute_scanned(reader, data, blocks, how.value, output, seed, json)
+        return
+    asked = reader.read(read_source(data), split)
     full = fill(asked.model.circuit, asked.model.columns, asked.rows, how.value, seed)
     holes = int(np.isnan(asked.rows).sum())
     say(f"Filled {holes:,} values in {int(np.isnan(asked.rows).any(axis=1).sum()):,} of {len(full):,} rows.")
     _put(filled(asked, full), output, json)
+
+
+def _refuse_split(data: str, split: Any) -> None:
+    if split is not None:
+        raise OptionError(f"{data} has no splits; leave --split out.")
 
 
 def _put(table: Any, output: Path | None, json: bool) -> None:

@@ -49,7 +49,7 @@ def explain(
     from flatpc.curvature import influence
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
-    post = posterior(reader, train or data)
+    post = posterior(reader, train or data, "flatpc explain")
     rows, circuit = post.log_posterior.rows, post.circuit
     options: Any = {"uncertainty": post, "missing": "marginalize"}
     if suspicious:
@@ -64,7 +64,7 @@ def explain(
                 [(f"row {e['row']}", number(e["self_influence"])) for e in listed],
             )
         return
-    asked = reader.read(read_source(data), split, "train" if train is None else "test").rows
+    asked = reader.read(read_source(data, whole="flatpc explain"), split, "train" if train is None else "test").rows
     assert row is not None
     if row >= len(asked):
         raise OptionError(f"--row {row}: {data} has {len(asked):,} rows, counted from 0.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from flatpc.tables.reading import RawTable
 
 if TYPE_CHECKING:
     from flatpc.curvature import Posterior
+    from flatpc.tables.sources import Source as Scanned
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,33 @@ class Reader:
     def read(self, source: Source, split: str | None, default: str = "test") -> Asked:
         """The rows of a split in the model's columns; see `Source.rows`."""
         name, rows = source.rows(split, default)
-        table = read_columns(rows, source.name)
+        return self._asked(rows, source.name, name)
+
+    def stream(self, data: str, source: Scanned) -> Scanned:
+        """The source with `Asked` for blocks: all its rows, some at a time. Its columns are checked now."""
+        from flatpc.tables.reading import RawColumn
+
+        nothing = np.empty(0)
+        empty = RawTable(tuple(RawColumn(name, "float", nothing) for name in source.names), "polars")
+        aligned(empty, self.model.columns, data, self._ignore_extra)
+        return source.changed(partial(self._asked, name="", split="all"))
+
+    def _asked(self, rows: Any, name: str, split: str) -> Asked:
+        table = read_columns(rows, name)
         try:
-            mine = aligned(table, self.model.columns, source.name, self._ignore_extra)
+            mine = aligned(table, self.model.columns, name, self._ignore_extra)
             found = read_evidence(self.model.circuit, self.model.columns, mine, *self._options)
         except FlatpcError as error:
-            raise about(source.name, error) from None
-        return Asked(self.model, table, found.rows, found.rare.sum(axis=1), name)
+            raise about(name, error) from None
+        return Asked(self.model, table, found.rows, found.rare.sum(axis=1), split)
 
 
-def posterior(reader: Reader, train: str) -> Posterior:
+def posterior(reader: Reader, train: str, asking: str) -> Posterior:
     """The posterior around the reader's model, from the table that it was learnt from; a line says if it is rough."""
     from flatpc.curvature import laplace
 
-    found = laplace(reader.model.circuit, reader.read(read_source(train), None, "train").rows, missing="marginalize")
+    rows = reader.read(read_source(train, whole=asking), None, "train").rows
+    found = laplace(reader.model.circuit, rows, missing="marginalize")
     if not found.is_optimum:
         say(
             f"The model is no optimum of its likelihood on {train} (a Newton step would win {found.gap:.3g} nats, damping "

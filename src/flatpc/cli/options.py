@@ -47,7 +47,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A csv, tsv, parquet or npz file; a folder, or a pattern in quotes; or a data set's name (flatpc datasets).",
+        help="A csv, tsv, parquet, arrow or npz file; a folder, or a pattern in quotes; or a data set's name (flatpc datasets).",
         show_default=False,
     ),
 ]

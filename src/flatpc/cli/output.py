@@ -111,15 +111,20 @@ def write_table(frame: Any, path: Path) -> None:
 
 def safe_for_spreadsheets(frame: Any) -> Any:
     """The frame without formulas; a line says so if there were any."""
+    safe, changed = without_formulas(frame)
+    say_of_formulas(changed)
+    return safe
+
+
+def say_of_formulas(changed: Sequence[str]) -> None:
+    """Which columns had texts that a spreadsheet would compute."""
     from flatpc.cli.application import say
 
-    safe, changed = without_formulas(frame)
     if changed:
         say(
             f"Texts that a spreadsheet would take for formulas have an apostrophe before them in "
             f"{', '.join(map(repr, changed))}; write .parquet to keep them as they are."
         )
-    return safe
 
 
 def _write_npz(frame: Any, data: io.BytesIO, path: Path) -> None:

@@ -1,45 +1,46 @@
-"""`flatpc score` for folders and patterns: scores are written while rows are read."""
+"""`flatpc score` and `impute` for more rows than a table in memory has: answers are written while rows are read."""
 
 from __future__ import annotations
 
 import math
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from flatpc._printable import printable, without_formulas
 from flatpc._typing import Array
 from flatpc.cli.application import say
-from flatpc.cli.output import number, print_json, show_table, write_table
-from flatpc.errors import OptionError
+from flatpc.cli.models import Asked, Reader, filled
+from flatpc.cli.output import number, print_json, say_of_formulas, show_table, write_table
+from flatpc.errors import OptionError, ShapeError
+from flatpc.queries import streaming
+from flatpc.tables.sources import Source as Scanned
 
 TEXTS = {".csv": ",", ".tsv": "\t"}
 
 
-def score_scanned(
-    model: Path, data: str, per_row: bool, output: Path | None, encoding: tuple[str, str], ignore_extra: bool, json: bool
-) -> None:
-    """The score of all rows, or of each."""
-    from flatpc.estimator.model_files import load_model
-    from flatpc.queries.streaming import Asked, totals_of
-    from flatpc.tables.columns import Encoding
-    from flatpc.tables.scanning import scan
+class _Likelihood(streaming.Asked):
+    """Log-likelihoods of blocks that have been read for a model."""
 
-    found = load_model(model)
-    wanted = list(found.columns.names)
-    source = scan(data)
-    if set(wanted) <= set(source.names) and (ignore_extra or len(wanted) == len(source.names)):
-        source = scan(data, columns=wanted)
-    coded = source.changed(Encoding(found.columns, *encoding))
-    asked = Asked(found.circuit, "marginalize")
+    def log_prob(self, block: Asked) -> tuple[Array, Array]:
+        """Rows, and their log-likelihoods with those of values that the model doesn't know."""
+        rows, found = super().log_prob(block.rows)
+        return rows, found + block.rare
+
+
+def score_scanned(reader: Reader, data: str, source: Scanned, per_row: bool, output: Path | None, json: bool) -> None:
+    """The score of all rows, or of each."""
+    import polars as pl
+
+    stream, likelihood = reader.stream(data, source), _Likelihood(reader.model.circuit, "marginalize")
     if per_row:
-        if json and output is None:
-            raise OptionError("--json would print a list of all rows; write a file with --output.")
-        _write((asked.log_prob(block)[1] for block in coded.blocks()), output, json)
+        _write((pl.DataFrame({"log_likelihood": likelihood.log_prob(asked)[1]}) for asked in stream.blocks()), output, json)
         return
-    totals = totals_of(asked, coded)
+    totals = streaming.totals_of(likelihood, stream)
     impossible = totals.impossible
     show_score(
         {
@@ -53,6 +54,23 @@ def score_scanned(
         },
         json,
     )
+
+
+def impute_scanned(reader: Reader, data: str, source: Scanned, how: str, output: Path | None, seed: int, json: bool) -> None:
+    """All rows with their gaps filled."""
+    from flatpc.estimator.imputing import fill_blocks
+
+    counts = np.zeros(3, dtype=np.int64)
+
+    def blocks() -> Iterator[Any]:
+        stream, model = reader.stream(data, source), reader.model
+        for asked, full in fill_blocks(model.circuit, model.columns, stream.blocks(), how, seed):
+            gaps = np.isnan(asked.rows)
+            counts[:] += (gaps.sum(), gaps.any(axis=1).sum(), len(gaps))
+            yield filled(asked, full)
+
+    _write(blocks(), output, json)
+    say(f"Filled {counts[0]:,} values in {counts[1]:,} of {counts[2]:,} rows.")
 
 
 def show_score(found: dict[str, Any], json: bool) -> None:
@@ -72,27 +90,72 @@ def show_score(found: dict[str, Any], json: bool) -> None:
     show_table("Score", rows)
 
 
-def _write(blocks: Iterator[Array], output: Path | None, json: bool) -> None:
-    """One score a line, as they come; a parquet or npz file when all are there, 8 bytes each."""
+def _write(blocks: Iterator[Any], output: Path | None, json: bool) -> None:
+    """Frames one below the other, as they come; an npz file when all are there."""
+    seen = _Seen(blocks)
+    if output is None:
+        if json:
+            raise OptionError("--json would print a list of all rows; write a file with --output.")
+        for text in _texts(seen, ","):
+            sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+        return
+    ending = output.suffix.lower()
+    if ending in TEXTS:
+        from flatpc._writing import replacing
+
+        with replacing(output) as file:
+            for text in _texts(seen, TEXTS[ending]):
+                file.write(text.encode())
+    elif ending == ".parquet":
+        _write_parquet(seen, output)
+    else:
+        from flatpc.tables.sources import joined
+
+        write_table(joined(list(seen)), output)
+    if json:
+        print_json({"output": output, "rows": seen.n_rows, "columns": seen.columns})
+    else:
+        say(f"Wrote {seen.n_rows:,} rows to {output}.")
+
+
+class _Seen:
+    """Frames on their way, counted."""
+
+    def __init__(self, blocks: Iterator[Any]) -> None:
+        self._blocks = blocks
+        self.n_rows = 0
+        self.columns: list[str] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for frame in self._blocks:
+            self.n_rows += frame.height
+            self.columns = frame.columns
+            yield frame
+        if not self.n_rows:
+            raise ShapeError("There are no rows: all files are empty.")
+
+
+def _texts(blocks: Any, separator: str) -> Iterator[str]:
+    """Lines of a csv or tsv file, its header first; a line says if something was changed for spreadsheets."""
+    changed: dict[str, None] = {}
+    for i, frame in enumerate(blocks):
+        safe, mine = without_formulas(frame)
+        changed |= dict.fromkeys(mine)
+        yield safe.write_csv(include_header=i == 0, separator=separator)
+    say_of_formulas(list(changed))
+
+
+def _write_parquet(blocks: Any, output: Path) -> None:
+    """By way of one file for each block, which polars then joins without holding them all."""
     import polars as pl
 
     from flatpc._writing import replacing
 
-    n = 0
-    if output is None:
-        for i, block in enumerate(blocks):
-            sys.stdout.write(pl.DataFrame({"log_likelihood": block}).write_csv(include_header=i == 0))
-        return
-    if output.suffix.lower() in TEXTS:
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        pieces = []
+        for i, frame in enumerate(blocks):
+            pieces.append(Path(folder) / f"{i}.parquet")
+            frame.write_parquet(pieces[-1])
+        whole = pl.concat([pl.scan_parquet(piece, glob=False) for piece in pieces], how="vertical_relaxed")
         with replacing(output) as file:
-            for i, block in enumerate(blocks):
-                file.write(pl.DataFrame({"log_likelihood": block}).write_csv(include_header=i == 0).encode())
-                n += len(block)
-    else:
-        found = np.concatenate(list(blocks))
-        n = len(found)
-        write_table(pl.DataFrame({"log_likelihood": found}), output)
-    if json:
-        print_json({"output": output, "rows": n, "columns": ["log_likelihood"]})
-    else:
-        say(f"Wrote {n:,} rows to {output}.")
+            whole.sink_parquet(file)

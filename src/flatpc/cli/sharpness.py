@@ -80,7 +80,7 @@ def curvature(
     from flatpc.curvature import breakdown, eigenvalues
     from flatpc.curvature.layout import Layout
 
-    asked = Reader(model, missing.value, unseen.value, ignore_extra).read(read_source(data), split, default="train")
+    asked = Reader(model, missing.value, unseen.value, ignore_extra).read(read_source(data, first=rows), split, default="train")
     some = asked.rows[:rows]
     circuit = asked.model.circuit
     n_weights = Layout(circuit, False).size
@@ -160,11 +160,11 @@ def landscape(
     from flatpc.curvature import landscape as compute
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
-    source = read_source(data)
+    source = read_source(data, first=rows)
     asked = reader.read(source, None, default="train")
     judges = None
     if valid is not None:
-        judges = reader.read(read_source(valid), None, default="valid").rows[:rows]
+        judges = reader.read(read_source(valid, first=rows), None, default="valid").rows[:rows]
     elif source.valid is not None:
         judges = reader.read(source, "valid").rows[:rows]
     surface = compute(

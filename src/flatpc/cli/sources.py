@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flatpc.tables.reading import RawTable
     from flatpc.tables.sources import Source as Scanned
 
-FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
+FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".ipc", ".feather", ".npz")
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,29 @@ class Source:
         return chosen, found
 
 
-def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
-    """What DATA names: a file if it looks like one, else a data set."""
+def scanned(data: str) -> Scanned | None:
+    """What DATA names as a source that is read in blocks: a folder, a pattern, or a file of more rows than a sample has."""
+    from flatpc.tables import scan
+    from flatpc.tables.scanning import is_large, is_scannable
+
+    return scan(data) if is_scannable(data) or is_large(data) else None
+
+
+def read_source(data: str, seed: int = 0, fraction: float = 1.0, *, first: int | None = None, whole: str = "") -> Source:
+    """What DATA names: a file if it looks like one, else a data set.
+
+    Of what comes in blocks, `train` is a sample; with `first`, it is the first so many rows. `whole` says who needs all rows at
+    once, if somebody does: one file is then read, whatever its size, and folders are refused.
+    """
     from flatpc.datasets import fraction_of, load
-    from flatpc.tables import read_table, scan
+    from flatpc.tables import read_table
     from flatpc.tables.scanning import is_scannable
 
-    if is_scannable(data):
-        if fraction != 1.0:
-            raise OptionError(f"--fraction is of one table; name fewer files than {data}.")
-        scanned = scan(data)
-        return Source(data, scanned.sample(seed=seed), None, None, scanned)
+    if is_scannable(data) and (whole or fraction != 1.0):
+        raise OptionError(f"{whole or '--fraction'} is for a table that is read at once; give one file instead of {data}.")
+    source = None if whole or fraction != 1.0 else scanned(data)
+    if source is not None:
+        return Source(data, source.sample(seed=seed) if first is None else _first(source, first), None, None, source)
     if Path(data).exists() or data.lower().endswith(FILES):
         if not Path(data).exists():
             raise DataError(f"There is no file {data}; check the name and the folder you are in.")
@@ -75,6 +87,19 @@ def read_source(data: str, seed: int = 0, fraction: float = 1.0) -> Source:
     _announce_download(data)
     splits = load(data, seed=seed)
     return Source(data, fraction_of(splits.train, fraction, how="random", seed=seed), splits.valid, splits.test)
+
+
+def _first(source: Scanned, n: int) -> Any:
+    """The first rows of a source."""
+    from flatpc.tables.sources import joined
+
+    blocks, found = [], 0
+    for block in source.blocks():
+        blocks.append(block[: n - found])
+        found += len(blocks[-1])
+        if found >= n:
+            break
+    return joined(blocks) if blocks else source.sample(1)  # which says that there are no rows
 
 
 def _announce_download(name: str) -> None:

@@ -15,7 +15,7 @@ from flatpc.cli.application import say, spelled
 from flatpc.cli.output import console, number, show_table
 from flatpc.cli.progress import Bar
 from flatpc.cli.sources import aligned, read_columns, read_source, weights_of, without
-from flatpc.errors import FlatpcError, OptionError
+from flatpc.errors import FlatpcError
 from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choosing import search
@@ -23,7 +23,9 @@ from flatpc.search.from_sources import learn_on
 from flatpc.search.plans import Wishes
 from flatpc.search.samples import Sample
 from flatpc.search.told import Told, train_as_told
+from flatpc.tables import scan
 from flatpc.tables.columns import Columns, Encoding
+from flatpc.tables.sources import Source as Scanned
 
 SHOWN = 14
 """Candidates that are shown, at the most, beside what was chosen."""
@@ -43,14 +45,12 @@ class Run:
         self._drop = drop if weights is None else [*drop, weights]
         self._wishes, self._told, self._mu, self._effort, self._judge = wishes, told, mu, effort, judge
         self._time_budget, self._seed, self._checkpoint = time_budget, seed, checkpoint
-        source = read_source(data, seed, fraction)
-        self._scanned = source.scanned
-        if source.scanned is not None and weights is not None:
-            raise OptionError("--weights counts rows of one table in memory; give one file, or leave it out.")
+        source = read_source(data, seed, fraction, whole="" if weights is None else "--weights")
         whole = read_columns(source.train, source.name)
         counted = None if weights is None else weights_of(whole, weights, source.name)
         table = without(whole, self._drop, source.name)
         self.columns = Columns.learn(table, kinds or None, sample_weight=counted)
+        self._scanned = None if source.scanned is None else scan(data, columns=self.columns.names)
         if not quiet:
             _show_columns(self.columns)
             for note in self.columns.notes:
@@ -59,6 +59,8 @@ class Run:
         self.valid: Sample | None = None
         if valid is not None:
             other = read_source(valid)
+            if other.scanned is not None and (other.scanned.counted().n_rows or 0) > len(other.train):
+                say(f"Note: of the rows of {valid}, a sample of {len(other.train):,} judges.")
             self.valid = self._encoded(other.valid if other.valid is not None else other.train, valid)
         elif own_valid and source.valid is not None:
             self.valid = self._encoded(source.valid, f"{data}, validation rows")
@@ -99,12 +101,21 @@ class Run:
                     judge=self._judge, wishes=self._wishes, missing="marginalize",
                     watch=bar.watch, **common, **penalty,
                 )  # fmt: skip
-        if self._scanned is not None:
-            coded = self._scanned.changed(Encoding(self.columns, self._missing, self._unseen))
-            self.choice = learn_on(self.choice, coded, seed=self._seed, missing="marginalize", **self._on_the_way())
-        self.seconds = time.monotonic() - begin
         # Before anything else is computed: from here on what was learnt is safe.
         save_model(output, self.choice.circuit, self.columns, self._about())
+        if self._scanned is not None:
+            self._learn_on(self._scanned, output)
+            save_model(output, self.choice.circuit, self.columns, self._about())
+        self.seconds = time.monotonic() - begin
+
+    def _learn_on(self, scanned: Scanned, output: Path) -> None:
+        """The choice, learnt on from all rows."""
+        coded = scanned.changed(Encoding(self.columns, self._missing, self._unseen))
+        try:
+            self.choice = learn_on(self.choice, coded, seed=self._seed, missing="marginalize", **self._on_the_way())
+        except FlatpcError:
+            say(f"Wrote {output}: the model of a sample of {self.choice.n_rows:,} rows. It could not be learnt on from all rows:")
+            raise
 
     def _on_the_way(self) -> dict[str, Any]:
         """A checkpoint of the last epoch, which is over all rows and long, and its bar."""

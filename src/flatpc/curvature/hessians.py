@@ -26,15 +26,17 @@ from numpy.typing import NDArray
 from flatpc._options import choice, flag
 from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.operators import operator
+from flatpc.curvature.over_sources import sum_of_blocks
 from flatpc.curvature.spaces import gradient_in, product_in
 from flatpc.curvature.wide import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES, get_engine
 from flatpc.errors import DataError, OptionError
 from flatpc.tables.reading import from_torch, is_torch
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -70,7 +72,7 @@ def hessian(
     circuit
         Any circuit.
     X
-        Rows for it.
+        Rows for it, or a source of rows.
     space
         `"weights"`, `"logits"` or `"simplex"`, as for `operator`.
     include_inputs
@@ -104,6 +106,12 @@ def hessian(
     choice("engine", engine, ("auto", *ENGINES))
     flag("include_inputs", include_inputs)
     flag("progress", progress)
+    source = as_source(X)
+    if source is not None:
+        source = source.counted()
+        share = share_of_sum(reduction, source.n_rows or 0)
+        how: dict[str, Any] = {"space": space, "include_inputs": include_inputs, "method": method, "engine": engine}
+        return share * sum_of_blocks(source, _of_block, 1, check_circuit(circuit), missing=missing, **how)[0]
     rows = read_rows(circuit, X, missing)
     share = share_of_sum(reduction, len(rows))
     closed = space == "weights" and not include_inputs and circuit.is_tree and not circuit.has_tied_parameters
@@ -115,6 +123,10 @@ def hessian(
     if method == "columns" or not closed:
         return share * _by_columns(circuit, rows, space, include_inputs, engine, progress)
     return share * _by_pairs(circuit, rows, engine, progress)
+
+
+def _of_block(circuit: Circuit, block: Any, **how: Any) -> tuple[Array]:
+    return (np.asarray(hessian(circuit, block, progress=False, **how)),)
 
 
 def likelihood_hessian(

@@ -10,9 +10,12 @@ import numpy as np
 from flatpc._extras import need
 from flatpc._options import flag, number, seed_number, whole_number, wrong
 from flatpc._typing import Array
-from flatpc.circuit.rows import check_circuit, read_rows
+from flatpc.circuit.rows import check_circuit
 from flatpc.curvature.directions import LANDSCAPE_SPACES, Coordinates, find_directions
 from flatpc.curvature.layout import Layout, check_space
+from flatpc.curvature.over_sources import rows_or_source
+from flatpc.queries.streaming import Asked, totals_of
+from flatpc.tables.sources import Source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -127,7 +130,7 @@ def landscape(
     circuit
         Any circuit.
     X
-        Rows for it.
+        Rows for it, or a source of rows, which is read once for each point.
     valid
         Validation rows, for a second landscape.
     dimensions
@@ -186,14 +189,14 @@ def landscape(
     steps = np.linspace(-radius, radius, n_steps)
     steps[n_steps // 2] = 0.0
     grid = np.stack(np.meshgrid(*[steps] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    tables = [read_rows(circuit, rows, missing) for rows in ((X,) if valid is None else (X, valid))]
+    tables = [rows_or_source(circuit, rows, missing) for rows in ((X,) if valid is None else (X, valid))]
     losses = _losses(coordinates, grid @ found, tables, progress)
     shape = (n_steps,) * dimensions
     return Landscape(steps, losses[0].reshape(shape), losses[1].reshape(shape) if valid is not None else None, found, space)
 
 
-def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progress: bool) -> Array:
-    """`[tables, points]`; what depends on the rows alone is prepared once."""
+def _losses(coordinates: Coordinates, moves: Array, tables: list[Array | Source], progress: bool) -> Array:
+    """`[tables, points]`; what depends on the rows alone is prepared once. A source is read once for each point."""
     from rich.console import Console
     from rich.progress import track
 
@@ -206,6 +209,9 @@ def _losses(coordinates: Coordinates, moves: Array, tables: list[Array], progres
     for i, move in enumerate(track(moves, "Loss landscape", disable=not progress, transient=True, console=Console(stderr=True))):
         evaluator = Evaluator(coordinates.circuit_at(point + move), "float64")
         if evidence is None:
-            evidence = [Evidence(evaluator.program, rows) for rows in tables]
-        out[:, i] = [-evaluator.log_prob(each).mean() for each in evidence]
+            evidence = [rows if isinstance(rows, Source) else Evidence(evaluator.program, rows) for rows in tables]
+        asked = Asked(evaluator.circuit, "marginalize")
+        out[:, i] = [
+            -(totals_of(asked, each).mean if isinstance(each, Source) else evaluator.log_prob(each).mean()) for each in evidence
+        ]
     return out

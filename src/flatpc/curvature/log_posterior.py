@@ -20,11 +20,13 @@ from flatpc.curvature.free_inputs import FreeInput, free_inputs, moves
 from flatpc.curvature.hessians import hessian
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.operators import HessianOperator, operator
+from flatpc.curvature.over_sources import total_flows
 from flatpc.curvature.row_flows import blocks, in_logits, row_flows
 from flatpc.curvature.tabulating import Tabulated, tabulated
 from flatpc.engine.contract import get_engine
-from flatpc.errors import TiedParametersError
+from flatpc.errors import ColumnTypeError, TiedParametersError
 from flatpc.families import asking
+from flatpc.tables.sources import Source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -40,9 +42,16 @@ class LogPosterior:
     """Rows, weights and priors around one circuit; vectors are `[..., P]` with P = `size`."""
 
     def __init__(
-        self, circuit: Circuit, rows: Array, *, alpha: Array | float, input_prior: float = 0.0, include_inputs: bool = True
+        self,
+        circuit: Circuit,
+        rows: Array | Source,
+        *,
+        alpha: Array | float,
+        input_prior: float = 0.0,
+        include_inputs: bool = True,
     ) -> None:
-        self.circuit, self.rows, self.input_prior = circuit, rows, input_prior
+        self.circuit, self.input_prior = circuit, input_prior
+        self.rows: Any = rows
         self.layout = Layout(circuit, include_inputs)
         self.theta = self.layout.values
         self.moving_weights = self.theta > 0
@@ -50,6 +59,11 @@ class LogPosterior:
         self.alpha = np.broadcast_to(np.asarray(alpha, np.float64), self.theta.shape)
         self.free: dict[int, FreeInput] = {}
         if include_inputs and any(moves(node) for node in circuit.nodes):
+            if isinstance(rows, Source):
+                raise ColumnTypeError(
+                    "Inputs that are no tables, such as Gaussian ones, move by what each row says, which takes rows in memory; "
+                    "pass include_inputs=False to hold them still, or fp.tables.source(X).sample(n)."
+                )
             flows = _unit_flows(self.layout, rows)
             self.free = free_inputs(circuit, rows, flows, self.layout.size)
         self.size: int = max([self.layout.size, *(each.part.stop for each in self.free.values())])
@@ -131,7 +145,7 @@ class LogPosterior:
         starts = zip(self.layout.shapes, self.layout.starts[:-1], self.layout.starts[1:], strict=True)
         return {i: slice(int(a), int(b)) for i, a, b in starts}
 
-    def blocks(self, rows: Array) -> Iterator[Array]:
+    def blocks(self, rows: Array | Source) -> Iterator[Array]:
         """Rows in blocks whose gradients fit in bounded memory."""
         return blocks(self.layout, rows, self.size)
 
@@ -144,9 +158,7 @@ class LogPosterior:
     @cached_property
     def flows(self) -> Array:
         """Of weights and free tables, over all rows."""
-        found = get_engine().flows(self.circuit, self.rows)
-        arrays = {i: found.sums[i] if i in found.sums else found.inputs[i]["counts"] for i in self.layout.shapes}
-        return np.asarray(self.layout.vector(arrays))
+        return total_flows(self.layout, self.rows)
 
     @cached_property
     def _input_sums(self) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ of which the last of each unit is 0, with d of them and Dirichlet(α) priors,
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,16 +31,18 @@ from scipy.special import gammaln
 from flatpc._options import choice, flag, number, seed_number, whole_number
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Sum
-from flatpc.circuit.rows import read_rows
 from flatpc.curvature.hessians import hessian
 from flatpc.curvature.layout import REDUCTIONS, Layout, share_of_sum
 from flatpc.curvature.operators import operator
+from flatpc.curvature.over_sources import number_of, rows_or_source, total_flows
 from flatpc.curvature.posterior import MOST_FULL, laplace
 from flatpc.curvature.posterior_solvers import DAMPINGS, damped
 from flatpc.curvature.row_flows import BLOCK_BYTES, blocks, in_logits, row_flows
 from flatpc.curvature.spectra import TraceEstimate
 from flatpc.engine.contract import get_engine
 from flatpc.queries.answers import give_back
+from flatpc.queries.streaming import Asked, totals_of
+from flatpc.tables.sources import Source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -72,7 +75,7 @@ def weighted_trace(
     circuit
         Fitted to X.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to, or a source of them.
     prior
         α of the Dirichlet prior of every weight.
     include_inputs
@@ -96,17 +99,30 @@ def weighted_trace(
     """
     flag("include_inputs", include_inputs)
     alpha = number("prior", prior, 0.0, what="the Dirichlet prior of a weight is 0 or more")
-    rows = read_rows(circuit, X, missing)
-    share = share_of_sum(reduction, len(rows), ("none", *REDUCTIONS))
+    rows = rows_or_source(circuit, X, missing)
+    share = share_of_sum(reduction, number_of(rows), ("none", *REDUCTIONS))
     layout = Layout(circuit, include_inputs)
     totals = _totals(layout, rows, alpha)
+    if isinstance(rows, Source):
+        found = np.concatenate(list(rows.map(_of_part, (circuit, include_inputs), totals)))
+    else:
+        found = _each(layout, rows, totals)
+    return give_back(found, X) if reduction == "none" else float(share * found.sum())
+
+
+def _each(layout: Layout, rows: Array, totals: dict[int, Array]) -> Array:
+    """`[N]`, never negative."""
     if layout.tied is None:
-        size = max(1, BLOCK_BYTES // (8 * max(sum(circuit.widths), 1)))
+        size = max(1, BLOCK_BYTES // (8 * max(sum(layout.circuit.widths), 1)))
         parts = [_factored(layout, rows[start : start + size], totals) for start in range(0, len(rows), size)]
     else:
         parts = [_edge_by_edge(layout, part, totals) for part in blocks(layout, rows)]
-    found = np.maximum(np.concatenate(parts), 0.0) if parts else np.zeros(0)
-    return give_back(found, X) if reduction == "none" else float(share * found.sum())
+    return np.maximum(np.concatenate(parts), 0.0) if parts else np.zeros(0)
+
+
+def _of_part(rows: Iterator[Array], what: tuple[Circuit, bool], totals: dict[int, Array]) -> Array:
+    layout = Layout(*what)
+    return np.concatenate([np.zeros(0), *(_each(layout, block, totals) for block in rows)])
 
 
 def takeuchi(
@@ -134,7 +150,7 @@ def takeuchi(
     circuit
         Fitted to X, best to an optimum; away from one the Hessian is damped, as `fp.curvature.laplace` says.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to, or a source of them.
     prior, structure
         As for `fp.curvature.laplace`.
     n_draws
@@ -164,21 +180,22 @@ def takeuchi(
     rng = np.random.default_rng(seed_number(seed))
     if n_steps is not None:
         alpha, layout = number("prior", prior, 0.0), Layout(circuit, flag("include_inputs", include_inputs))
-        near = _Weights(layout, read_rows(circuit, X, missing), alpha)
+        near = _Weights(layout, rows_or_source(circuit, X, missing), alpha)
         signs = _signed(layout, near.rows, whole_number("n_draws", n_draws, 2), rng)
-        draws = _truncated(near, signs, whole_number("n_steps", n_steps, 1)) / len(near.rows)
+        draws = _truncated(near, signs, whole_number("n_steps", n_steps, 1)) / number_of(near.rows)
         return _mean(draws)
     around = laplace(circuit, X, prior=prior, structure=structure, include_inputs=include_inputs, missing=missing)
-    rows, layout = read_rows(circuit, X, missing), around.layout
+    rows, layout = rows_or_source(circuit, X, missing), around.layout
+    n_rows = number_of(rows)
     if n_draws is None:
         exact = sum(
             float((around.errors(around.gradients(part, missing="marginalize")) ** 2).sum()) for part in blocks(layout, rows)
         )
-        return TraceEstimate(exact / len(rows), 0.0, len(rows))
+        return TraceEstimate(exact / n_rows, 0.0, n_rows)
     total: Any = 0.0
     for part in blocks(layout, rows):
         total = total + rng.choice([-1.0, 1.0], (n_draws, len(part))) @ around.gradients(part, missing="marginalize")
-    return _mean(around.errors(total) ** 2 / len(rows))
+    return _mean(around.errors(total) ** 2 / n_rows)
 
 
 def evidence(
@@ -205,7 +222,7 @@ def evidence(
     circuit
         Fitted to X and the prior.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to, or a source of them.
     prior
         α of the Dirichlet prior of every weight, above 0.
     structure
@@ -231,9 +248,12 @@ def evidence(
     choice("structure", structure, EVIDENCE)
     flag("include_inputs", include_inputs)
     alpha = number("prior", prior, 0.0, above=True, what="the evidence takes a prior of each weight above 0")
-    rows = read_rows(circuit, X, missing)
+    rows = rows_or_source(circuit, X, missing)
     layout = Layout(circuit, include_inputs)
-    likelihood = float(np.sum(get_engine().log_prob(circuit, rows)))
+    if isinstance(rows, Source):
+        likelihood = totals_of(Asked(circuit, "marginalize"), rows).log_prob
+    else:
+        likelihood = float(np.sum(get_engine().log_prob(circuit, rows)))
     if layout.size == 0:
         return likelihood
     around = _Weights(layout, rows, alpha)
@@ -258,7 +278,7 @@ def evidence(
 class _Weights:
     """Weights and tables of a fit, with their prior."""
 
-    def __init__(self, layout: Layout, rows: Array, alpha: float) -> None:
+    def __init__(self, layout: Layout, rows: Array | Source, alpha: float) -> None:
         self.layout, self.rows, self.alpha = layout, rows, alpha
         self.theta = layout.values
         self.moves = self.theta > 0
@@ -291,16 +311,12 @@ def _log_det(around: _Weights, free: NDArray[np.bool_]) -> float:
     return 2 * float(np.log(np.diag(factor)).sum())
 
 
-def _totals(layout: Layout, rows: Array, alpha: float) -> dict[int, Array]:
+def _totals(layout: Layout, rows: Array | Source, alpha: float) -> dict[int, Array]:
     """For every node with weights `[K]`: the flow of each unit over all rows, and α for each of its edges.
 
     A missing value says nothing of an input's table, and is not counted there.
     """
-    flows = get_engine().flows(layout.circuit, rows)
-    out: dict[int, Array] = {}
-    for i, shape in layout.shapes.items():
-        found = flows.inputs[i]["counts"] if isinstance(layout.circuit.nodes[i], Input) else flows.sums[i]
-        out[i] = np.asarray(found).reshape(shape).sum(axis=1)
+    out = {i: found.sum(axis=1) for i, found in layout.arrays(total_flows(layout, rows)).items()}
     edges = layout.arrays((layout.values > 0).astype(np.float64))
     return {i: out[i] + alpha * edges[i].sum(axis=1) for i in out}
 
@@ -351,14 +367,15 @@ def _spread(layout: Layout, totals: dict[int, Array]) -> Array:
     return layout.vector({i: np.repeat(each[:, None], layout.shapes[i][1], axis=1) for i, each in totals.items()})
 
 
-def _signed(layout: Layout, rows: Array, n_draws: int, rng: np.random.Generator) -> Array:
+def _signed(layout: Layout, rows: Array | Source, n_draws: int, rng: np.random.Generator) -> Array:
     """`[draws, P]`: sums of the rows' gradients with random signs."""
-    out = []
-    for _ in range(n_draws):
-        flows = get_engine().flows(layout.circuit, rows, weights=rng.choice([-1.0, 1.0], len(rows)))
-        found = {i: flows.inputs[i]["counts"] if i in flows.inputs else flows.sums[i] for i in layout.shapes}
-        out.append(in_logits(layout, layout.vector(found)))
-    return np.stack(out)
+    out = np.zeros((n_draws, layout.size))
+    for some in rows.blocks() if isinstance(rows, Source) else (rows,):
+        for draw in out:
+            flows = get_engine().flows(layout.circuit, some, weights=rng.choice([-1.0, 1.0], len(some)))
+            found = {i: flows.inputs[i]["counts"] if i in flows.inputs else flows.sums[i] for i in layout.shapes}
+            draw += in_logits(layout, layout.vector(found))
+    return out
 
 
 def _mean(draws: Array) -> TraceEstimate:

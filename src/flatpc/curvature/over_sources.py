@@ -10,10 +10,13 @@ import numpy as np
 
 from flatpc._options import choice
 from flatpc._typing import Array
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.nodes import Input
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.layout import REDUCTIONS, Layout, share_of_sum
+from flatpc.engine.contract import get_engine
 from flatpc.errors import TooLargeError
-from flatpc.tables.sources import Source
+from flatpc.tables.sources import Source, as_source
+from flatpc.tables.sums import Arrays, plus
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -28,6 +31,58 @@ class Asked:
     missing: str
     space: str = "weights"
     engine: str = "auto"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Blocks as the circuit takes them."""
+
+    circuit: Circuit
+    missing: str
+
+    def __call__(self, block: Any) -> Array:
+        return read_rows(self.circuit, block, self.missing)
+
+
+def rows_or_source(circuit: Circuit, X: Any, missing: str) -> Array | Source:
+    """The rows of a table, or a source that knows how many it has and whose blocks are rows."""
+    source = as_source(X)
+    if source is None:
+        return read_rows(circuit, X, missing)
+    check_circuit(circuit)
+    return source.counted().changed(_Rows(circuit, missing))
+
+
+def number_of(rows: Array | Source) -> int:
+    """Of rows."""
+    return (rows.n_rows or 0) if isinstance(rows, Source) else len(rows)
+
+
+def sum_of_blocks(source: Source, work: Callable[..., Arrays], n: int, circuit: Circuit, **how: Any) -> Arrays:
+    """The sum over all blocks of the n arrays that `work(circuit, block, **how)` returns."""
+    return source.add_up(_blocks, (work, n, circuit, how), None)
+
+
+def _blocks(blocks: Iterator[Any], what: tuple[Callable[..., Arrays], int, Circuit, dict[str, Any]], shared: None) -> Arrays:
+    work, n, circuit, how = what
+    total: Arrays = tuple(np.zeros(()) for _ in range(n))
+    for block in blocks:
+        total = plus(total, work(circuit, block, **how))
+    return total
+
+
+def total_flows(layout: Layout, rows: Array | Source) -> Array:
+    """`[P]`: flows of weights and of free tables, over all rows."""
+    if isinstance(rows, Source):
+        (found,) = sum_of_blocks(rows, _flows, 1, layout.circuit, include_inputs=layout.include_inputs)
+        return found
+    return _flows(layout.circuit, rows, layout.include_inputs)[0]
+
+
+def _flows(circuit: Circuit, rows: Array, include_inputs: bool) -> tuple[Array]:
+    layout, found = Layout(circuit, include_inputs), get_engine().flows(circuit, rows)
+    tables = {i: found.inputs[i]["counts"] if isinstance(circuit.nodes[i], Input) else found.sums[i] for i in layout.shapes}
+    return (np.asarray(layout.vector(tables)),)
 
 
 def trace_of_source(

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from flatpc._options import flag, instance, wrong
 from flatpc._typing import Array
-from flatpc.circuit.rows import read_rows
+from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
+from flatpc.curvature.over_sources import sum_of_blocks
 from flatpc.curvature.spaces import gradient_in
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -63,7 +65,7 @@ def penalty(
     circuit
         A circuit without tied parameters.
     X
-        Rows for it.
+        Rows for it, or a source of rows.
     space
         `"weights"`: R = Σ g². `"logits"`: the exact trace in logits, R = Σ d² + 2 Σ θ d. `"simplex"`: the trace over directions
         that keep every unit's weights normalised, R = Σ (g - mean of g over the unit's edges)². `"logit-gradient"`: R = Σ d².
@@ -87,8 +89,21 @@ def penalty(
     """
     check_space(space, PENALTY_SPACES)
     flag("include_inputs", include_inputs)
+    how: dict[str, Any] = {"space": space, "include_inputs": include_inputs, "missing": missing}
+    source = as_source(X)
+    if source is None:
+        rows = read_rows(circuit, X, missing)
+        share, (value, gradient) = share_of_sum(reduction, len(rows)), _penalty(circuit, rows, **how)
+    else:
+        source = source.counted()
+        share = share_of_sum(reduction, source.n_rows or 0)
+        value, gradient = sum_of_blocks(source, _penalty, 2, check_circuit(circuit), **how)
+    return Penalty(share * float(value), Layout(circuit, include_inputs).arrays(share * gradient))
+
+
+def _penalty(circuit: Circuit, X: Any, space: str, include_inputs: bool, missing: str) -> tuple[Array, Array]:
+    """Over all rows: the penalty, and its gradient `[P]`."""
     rows = read_rows(circuit, X, missing)
-    share = share_of_sum(reduction, len(rows))
     Layout(circuit, include_inputs).refuse_ties("trace")
     from flatpc.curvature.passes import Passes
     from flatpc.engine.numba.evaluator import Evaluator
@@ -96,7 +111,7 @@ def penalty(
 
     passes = Passes(Evaluator(circuit, "float64"), include_inputs, leaves=False)
     value, gradient = penalty_of_rows(passes, Evidence(passes.program, rows), np.arange(len(rows)), space=space)
-    return Penalty(share * value, passes.layout.arrays(share * gradient))
+    return np.array(value), gradient
 
 
 def penalty_of_rows(

@@ -30,6 +30,7 @@ from flatpc.curvature import posterior_solvers
 from flatpc.curvature.estimates import Answer, Estimate, estimate
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.over_sources import rows_or_source
 from flatpc.curvature.posterior_solvers import Solve
 from flatpc.curvature.tilting import tilt
 from flatpc.errors import OptionError
@@ -389,7 +390,7 @@ def laplace(
     circuit
         Fitted to X, best to an optimum: EM over all rows, many epochs.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to; a source of rows if all inputs are tables (Bernoulli, Categorical), or don't move.
     prior
         α of the Dirichlet prior of weights and tables: log prior = α Σ log θ.
     pseudocount
@@ -424,7 +425,7 @@ def laplace(
     choice("structure", structure, ("auto", *SOLVERS))
     alpha = number("prior", prior, 0.0, what="the Dirichlet prior of a weight is 0 or more")
     flag("include_inputs", include_inputs)
-    rows = read_rows(circuit, X, missing)
+    rows = rows_or_source(circuit, X, missing)
     own = number("input_prior", input_prior, 0.0, what="it is worth 0 rows or more")
     per_weight = prior_of_weights(Layout(circuit, include_inputs), alpha, pseudocount)
     around = LogPosterior(circuit, rows, alpha=per_weight, input_prior=own, include_inputs=include_inputs)

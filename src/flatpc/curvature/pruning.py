@@ -21,13 +21,15 @@ import numpy as np
 from flatpc._options import choice
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
-from flatpc.circuit.rows import check_circuit, read_rows
+from flatpc.circuit.rows import check_circuit
 from flatpc.curvature.layout import Layout
+from flatpc.curvature.over_sources import rows_or_source
 from flatpc.curvature.row_flows import blocks, row_flows
 from flatpc.structures.edit.pruning import share_of_edges, without_least
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
+    from flatpc.tables.sources import Source
 
 WAYS = ("damage", "surgeon")
 RIDGE = 1e-6
@@ -52,7 +54,7 @@ def edge_losses(circuit: Circuit, X: Any, *, how: str = "damage", missing: str =
     circuit
         Any circuit without tied parameters.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to, or a source of them.
     how
         `"damage"`: the other weights of the unit are scaled up. `"surgeon"`: or they move to where the Hessian within the unit
         says that the loss is least, if that is better.
@@ -95,7 +97,7 @@ def prune(circuit: Circuit, X: Any, fraction: float, *, how: str = "damage", mis
     circuit
         Any circuit without tied parameters.
     X
-        The rows that it was fitted to.
+        The rows that it was fitted to, or a source of them.
     fraction
         Share of the edges to remove, from 0 to less than 1.
     how
@@ -134,10 +136,10 @@ def prune(circuit: Circuit, X: Any, fraction: float, *, how: str = "damage", mis
     return pruned.with_parameters(better)
 
 
-def _read(circuit: Circuit, X: Any, missing: str) -> tuple[Layout, Array]:
+def _read(circuit: Circuit, X: Any, missing: str) -> tuple[Layout, Array | Source]:
     layout = Layout(check_circuit(circuit))
     layout.refuse_ties("loss of an edge")
-    return layout, read_rows(circuit, X, missing)
+    return layout, rows_or_source(circuit, X, missing)
 
 
 def _sums(layout: Layout) -> Iterator[tuple[int, slice]]:
@@ -146,7 +148,7 @@ def _sums(layout: Layout) -> Iterator[tuple[int, slice]]:
             yield i, slice(int(start), int(end))
 
 
-def _losses(layout: Layout, rows: Array, how: str) -> dict[int, Array]:
+def _losses(layout: Layout, rows: Array | Source, how: str) -> dict[int, Array]:
     """For each sum `[K, C]`: of each edge, by the better of the ways that are allowed."""
     thetas = layout.arrays(layout.values)
     out = {i: np.zeros((2, *layout.shapes[i])) for i, _ in _sums(layout)}
@@ -162,7 +164,7 @@ def _losses(layout: Layout, rows: Array, how: str) -> dict[int, Array]:
     return {i: np.where(thetas[i] < 1, each.min(axis=0), np.inf) for i, each in out.items()}
 
 
-def _unit_losses(layout: Layout, rows: Array, weights: dict[int, Array]) -> dict[int, Array]:
+def _unit_losses(layout: Layout, rows: Array | Source, weights: dict[int, Array]) -> dict[int, Array]:
     """For each sum `[K]`: nats that are lost if the weights of one unit alone are replaced by these."""
     thetas = layout.arrays(layout.values)
     changes = {i: weights[i] / np.where(thetas[i] > 0, thetas[i], 1.0) - 1 for i, _ in _sums(layout)}
@@ -181,7 +183,7 @@ def _lost(change: Array) -> Array:
         return np.asarray(-np.log1p(np.maximum(change, -1.0)).sum(axis=0))
 
 
-def _squares(layout: Layout, rows: Array) -> dict[int, Array]:
+def _squares(layout: Layout, rows: Array | Source) -> dict[int, Array]:
     """For each sum `[K, C, C]`: A, with a little of EM's complete-data information."""
     out = {i: np.zeros((*layout.shapes[i], layout.shapes[i][1])) for i, _ in _sums(layout)}
     for part in blocks(layout, rows):

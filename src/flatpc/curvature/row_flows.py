@@ -18,6 +18,7 @@ from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Sum
 from flatpc.curvature.layout import Layout
 from flatpc.engine.contract import get_engine
+from flatpc.tables.sources import Source
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -65,11 +66,12 @@ def row_flows(
     return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
 
 
-def blocks(layout: Layout, rows: Array, n_numbers: int = 0) -> Iterator[Array]:
+def blocks(layout: Layout, rows: Array | Source, n_numbers: int = 0) -> Iterator[Array]:
     """Rows in blocks whose flows, and `n_numbers` for each row, fit in bounded memory."""
     size = max(1, BLOCK_BYTES // (8 * max(layout.size, sum(layout.circuit.widths), n_numbers, 1)))
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+    for some in rows.blocks() if isinstance(rows, Source) else (rows,):
+        for start in range(0, len(some), size):
+            yield some[start : start + size]
 
 
 def in_logits(layout: Layout, flows: Array) -> Array:

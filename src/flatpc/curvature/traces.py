@@ -14,7 +14,7 @@ from flatpc.circuit.nodes import Input, Mixture, Sum, children_of
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import REDUCTIONS, Layout, check_space, share_of_sum
-from flatpc.curvature.over_sources import trace_of_source
+from flatpc.curvature.over_sources import sum_of_blocks, trace_of_source
 from flatpc.queries.answers import give_back
 from flatpc.tables.sources import as_source
 
@@ -149,19 +149,32 @@ def breakdown(
         As `trace` does.
     """
     flag("include_inputs", include_inputs)
-    rows = read_rows(circuit, X, missing)
-    share = share_of_sum(reduction, len(rows))
-    by_step: Any = 0.0
-    for block, found, passes in _squares(circuit, rows, space, include_inputs):
-        with np.errstate(over="ignore"):
-            by_step = by_step + found @ block.asked
-        step_of = passes.program.step_of
-    by_node = {i: share * float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes}
+    how: dict[str, Any] = {"space": space, "include_inputs": include_inputs, "missing": missing}
+    source = as_source(X)
+    if source is None:
+        rows = read_rows(circuit, X, missing)
+        share, (by_place,) = share_of_sum(reduction, len(rows)), _by_node(circuit, rows, **how)
+    else:
+        check_circuit(circuit)
+        source = source.counted()
+        share = share_of_sum(reduction, source.n_rows or 0)
+        (by_place,) = sum_of_blocks(source, _by_node, 1, circuit, **how)
+    by_node = {i: share * float(value) for i, value in zip(Layout(circuit, include_inputs).shapes, by_place, strict=True)}
     layer = _layers(circuit)
     by_layer: dict[int, float] = {}
     for i, value in by_node.items():
         by_layer[layer[i]] = by_layer.get(layer[i], 0.0) + value
     return Breakdown(sum(by_node.values()), by_node, dict(sorted(by_layer.items())))
+
+
+def _by_node(circuit: Circuit, X: Any, space: str, include_inputs: bool, missing: str) -> tuple[Array]:
+    """`[nodes with parameters]`: what they contribute to the trace, over all rows."""
+    by_step: Any = 0.0
+    for block, found, passes in _squares(circuit, read_rows(circuit, X, missing), space, include_inputs):
+        with np.errstate(over="ignore"):
+            by_step = by_step + found @ block.asked
+        step_of = passes.program.step_of
+    return (np.array([float(by_step[step_of[i]]) for i in Layout(circuit, include_inputs).shapes]),)
 
 
 def diagonal(
@@ -189,7 +202,7 @@ def diagonal(
     circuit
         A circuit without tied parameters.
     X
-        Rows for it.
+        Rows for it, or a source of rows.
     space
         `"weights"`, `"logits"` or `"simplex"`.
     include_inputs
@@ -211,9 +224,21 @@ def diagonal(
     """
     check_space(space)
     flag("include_inputs", include_inputs)
-    rows = read_rows(circuit, X, missing)
-    share = share_of_sum(reduction, len(rows))
-    layout = Layout(circuit, include_inputs)
+    how: dict[str, Any] = {"space": space, "include_inputs": include_inputs, "missing": missing}
+    source = as_source(X)
+    if source is None:
+        rows = read_rows(circuit, X, missing)
+        share, (found,) = share_of_sum(reduction, len(rows)), _diagonal(circuit, rows, **how)
+    else:
+        source = source.counted()
+        share = share_of_sum(reduction, source.n_rows or 0)
+        (found,) = sum_of_blocks(source, _diagonal, 1, check_circuit(circuit), **how)
+    return Layout(circuit, include_inputs).arrays(share * found)
+
+
+def _diagonal(circuit: Circuit, X: Any, space: str, include_inputs: bool, missing: str) -> tuple[Array]:
+    """`[P]`, over all rows."""
+    rows, layout = read_rows(circuit, X, missing), Layout(circuit, include_inputs)
     layout.refuse_ties("diagonal")
     from flatpc.curvature.passes import HardRows
 
@@ -228,7 +253,7 @@ def diagonal(
         each = spaces.diagonal(space, layout, wide.theta, wide.row_gradients(X))
         more = (each * counts).sum(0).to_float()
         out = out + more if in_range else more
-    return layout.arrays(share * out)
+    return (out,)
 
 
 def _blocks(circuit: Circuit, rows: Array, include_inputs: bool) -> Iterator[tuple[Block, Passes]]:

@@ -19,12 +19,13 @@ from flatpc.estimator import uncertainty
 from flatpc.estimator.drawing import draw
 from flatpc.estimator.evidence import Evidence, read_events, read_evidence
 from flatpc.estimator.files import read, write
+from flatpc.estimator.from_sources import Reading, filled, over_blocks
 from flatpc.estimator.imputing import HOW, fill
 from flatpc.estimator.learning_on import LearningOn
 from flatpc.estimator.questions import Questions
 from flatpc.estimator.reports import Curvature, some_rows, summary
 from flatpc.learning.regularizers.sharpness import Sharpness, is_auto
-from flatpc.queries.streaming import Asked, totals_of
+from flatpc.queries.streaming import log_prob_of, totals_of
 from flatpc.search.choice import Choice
 from flatpc.search.choosing import check_valid_weight, search
 from flatpc.search.from_sources import learn_on
@@ -56,7 +57,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     >>> density.aic(X) < density.bic(X)
     True
 
-    A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. Each column is recognised as binary,
+    A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. What learns from rows or answers row by
+    row takes a source (`fp.tables.scan`), too, and reads some rows at a time. Each column is recognised as binary,
     categorical, count or continuous (`flatpc.tables.recognition`). `fp.choose` then tries models from independent columns to
     averages of hidden trees, and a line says what was chosen and why.
 
@@ -164,7 +166,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         y
             Ignored.
         valid
-            Further rows to choose by; without them, rows of X judge in turn, or some are held back.
+            Further rows to choose by; without them, rows of X judge in turn, or some are held back. Of a source, a sample of
+            100,000 rows judges.
         groups
             One label for each row; rows of one group never judge a model that has learnt from others of it.
         sample_weight
@@ -199,6 +202,9 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         # A value of a training row is seen by being there.
         rows = Sample.encoded(self.columns_, table, self.missing, weights, groups)
         check_valid_weight(valid, valid_weight)
+        validation = as_source(valid)
+        if validation is not None:
+            valid = validation.sample(seed=options["seed"])
         judges = (
             None
             if valid is None
@@ -344,9 +350,9 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         OptionError
             With `return_std`, if the training rows are not known, as after `load`; call `posterior(X)` with them first.
         """
-        coded = self._coded(X)
-        if coded is not None:
-            return np.asarray(self.circuit_.log_prob(coded, missing="marginalize"))
+        source = self._source(X)
+        if source is not None:
+            return log_prob_of(self._reading(self.missing).likelihood(), source)
         evidence, _ = self._evidence(X)
         rare = evidence.rare.sum(axis=1)
         if flag("return_std", return_std):
@@ -354,17 +360,21 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             return found.value + rare, found.error
         return np.asarray(self.circuit_.log_prob(evidence.rows, missing="marginalize") + rare)
 
-    def _coded(self, X: Any) -> Source | None:
-        """A source of rows as the circuit takes them; None if X is a table."""
+    def _source(self, X: Any) -> Source | None:
+        """A source of rows with the columns that were learnt; None if X is a table."""
         source = as_source(X)
         if source is None:
             return None
         check_is_fitted(self)
         if len(source.names) != self.n_features_in_:
             raise ShapeError(f"The source has {len(source.names)} columns; {self.n_features_in_} were learnt.")
-        # What a rare value costs is not among the numbers that a source has.
-        unseen = "raise" if self.unseen == "rare" else self.unseen
-        return source.changed(Encoding(self.columns_, self.missing, unseen))
+        unknown = [name for name in source.names if name not in getattr(self, "feature_names_in_", source.names)]
+        if unknown and source.names != tuple(f"x{j}" for j in range(len(source.names))):
+            raise ShapeError(f"The source has the column {unknown[0]!r}, which was not learnt; give the columns of the fit.")
+        return source
+
+    def _reading(self, missing: str) -> Reading:
+        return Reading(self.circuit_, self.columns_, missing, self.unseen)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, as `GaussianMixture` has it (`KernelDensity` has the total).
@@ -386,11 +396,12 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         DataError
             For a table that doesn't fit, or missing values that `missing` doesn't allow.
         """
-        coded = self._coded(X)
-        if coded is not None:
-            return totals_of(Asked(self.circuit_, "marginalize"), coded).mean
+        source = self._source(X)
+        if source is not None:
+            return totals_of(self._reading(self.missing).likelihood(), source).mean
         return float(self.score_samples(X).mean())
 
+    @over_blocks
     def anomaly_score(self, X: Any, *, explain: bool = False) -> Any:
         """-log p(x), higher for stranger rows. Rows with missing values are judged by what they have.
 
@@ -512,7 +523,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         Parameters
         ----------
         X
-            A table with the columns that were learnt.
+            A table with the columns that were learnt, or a source of such rows.
         how
             `"mean"`: the conditional mean of counts and continuous values, and the most probable category, each column by itself.
             `"mode"`: the most probable completion of the row as a whole, exact for Chow-Liu trees and independent columns and
@@ -523,7 +534,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         Returns
         -------
         array or frame
-            Of the kind that was given. A column of integers stays one: what is filled in is rounded.
+            Of the kind that was given. A column of integers stays one: what is filled in is rounded. For a source it is a source
+            whose blocks are filled in when they are read: `for table in density.impute(source).blocks()`.
 
         Raises
         ------
@@ -533,6 +545,9 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             For a table that doesn't fit.
         """
         choice("how", how, HOW)
+        source = self._source(X)
+        if source is not None:
+            return filled(source, self._reading("marginalize"), how, _seed(random_state))
         evidence, table = self._evidence(X, missing="marginalize")
         return self.columns_.decode(fill(self.circuit_, self.columns_, evidence.rows, how, _seed(random_state)), like=table)
 

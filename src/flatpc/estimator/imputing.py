@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -12,6 +15,17 @@ from flatpc.queries.answers import refuse_impossible
 from flatpc.tables.columns import Columns
 
 HOW = ("mean", "mode", "draw")
+
+
+class HasRows(Protocol):
+    """Rows as a circuit takes them, and what else belongs to them."""
+
+    @property
+    def rows(self) -> Array:
+        """`[N, D]`, NaN where something is to be filled in."""
+
+
+Block = TypeVar("Block", bound=HasRows)
 
 
 def fill(circuit: Circuit, columns: Columns, rows: Array, how: str, seed: int) -> Array:
@@ -29,6 +43,15 @@ def fill(circuit: Circuit, columns: Columns, rows: Array, how: str, seed: int) -
         else:
             filled[here, j] = np.clip(filled[here, j], *column.traits.bounds)
     return filled
+
+
+def fill_blocks(
+    circuit: Circuit, columns: Columns, blocks: Iterable[Block], how: str, seed: int
+) -> Iterator[tuple[Block, Array]]:
+    """Blocks of rows, each with its rows filled in; draws of a block are by the seed and its place."""
+    for place, block in enumerate(blocks):
+        own = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
+        yield block, fill(circuit, columns, block.rows, how, own)
 
 
 def log_conditional(circuit: Circuit, rows: Array, j: int, n_categories: int) -> Array:

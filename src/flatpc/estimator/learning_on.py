@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flatpc._options import number, whole_number
 from flatpc._typing import Array
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator import uncertainty
 from flatpc.estimator.reports import Curvature, columns_in_words, size_in_words, some_rows
 from flatpc.learning.conditional import fit_conditional
@@ -18,6 +19,7 @@ from flatpc.learning.steps.adam import Adam
 from flatpc.learning.steps.em import EM
 from flatpc.search.judging import splits
 from flatpc.search.samples import Sample
+from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
     from typing import Self
@@ -39,6 +41,7 @@ class LearningOn:
     kinds_: Any
     n_rows_: int
     tuned_: dict[int, Circuit]
+    _posterior: Any
 
     if TYPE_CHECKING:
 
@@ -63,8 +66,8 @@ class LearningOn:
         Parameters
         ----------
         X
-            A table with the columns that were learnt. Values that a column didn't have count as missing, unless
-            `unseen="raise"`.
+            A table with the columns that were learnt, or a source of such rows. Values that a column didn't have count as
+            missing, unless `unseen="raise"`. Rows of a source are not kept: error bars are those of the rows before it.
         y
             Ignored.
 
@@ -86,7 +89,31 @@ class LearningOn:
             raise OptionError(
                 "It isn't known how many rows this model was learnt from, so that new ones can't be weighed; fit it."
             )
-        rows = self._evidence(X)[0].rows
+        source = as_source(X)
+        if source is None:
+            rows = self._evidence(X)[0].rows
+            self._step_by_step(rows)
+            known = getattr(self, "_fitted_to", None)
+            kept = Sample(rows if known is None else np.concatenate([known, rows]))
+            uncertainty.keep_rows(self, kept)  # type: ignore[arg-type]
+        else:
+            blocks = source.changed(lambda block: self._evidence(block)[0].rows).blocks()
+            first = next(blocks, None)
+            if first is None:
+                raise ShapeError("The source has no rows: all its parts are empty.")
+            rows = first
+            for block in chain([first], blocks):
+                self._step_by_step(block)
+            self._posterior = None
+        self.tuned_ = {}
+        self._curvature: Curvature | None = None
+        self._curvature_rows = some_rows(Sample(rows))
+        said = size_in_words(self.circuit_)
+        self.summary_ = f"{columns_in_words(self.kinds_)}; learnt on to {self.n_rows_:,} rows; {said}."
+        return self
+
+    def _step_by_step(self, rows: Array) -> None:
+        """Steps of EM whose sizes are the shares of their rows among all so far."""
         for start in range(0, len(rows), PIECE):
             some = rows[start : start + PIECE]
             self.n_rows_ += len(some)
@@ -95,15 +122,6 @@ class LearningOn:
                 missing="marginalize", progress=False,
             )  # fmt: skip
             self.circuit_ = step.circuit
-        self.tuned_ = {}
-        known = getattr(self, "_fitted_to", None)
-        kept = Sample(rows if known is None else np.concatenate([known, rows]))
-        uncertainty.keep_rows(self, kept)  # type: ignore[arg-type]
-        self._curvature: Curvature | None = None
-        self._curvature_rows = some_rows(Sample(rows))
-        said = size_in_words(self.circuit_)
-        self.summary_ = f"{columns_in_words(self.kinds_)}; learnt on to {self.n_rows_:,} rows; {said}."
-        return self
 
     def tune(
         self,

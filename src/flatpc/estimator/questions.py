@@ -14,6 +14,7 @@ from flatpc._options import flag, number
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.estimator.evidence import Evidence, read_events
+from flatpc.estimator.from_sources import over_blocks
 from flatpc.estimator.imputing import log_conditional
 from flatpc.queries.conditionals import Conditional, conditional
 from flatpc.queries.events import event_log_prob
@@ -46,6 +47,7 @@ class Questions:
 
     # ---- one column -----------------------------------------------------------------------------------------------
 
+    @over_blocks
     def predict(self, X: Any, column: str | int | None = None) -> Any:
         """The most probable category of a column, or the mean of its numbers, given the rest of each row.
 
@@ -86,6 +88,7 @@ class Questions:
         return found.shown(np.clip(np.asarray(self._predictor(j).expectation(asked))[:, j], *found.traits.bounds))
 
     @available_if(_has_categories)  # type: ignore[untyped-decorator]
+    @over_blocks
     def predict_proba(self, X: Any, column: str | int | None = None, *, return_std: bool = False) -> Any:
         """The probability of each category of a column given the rest of each row.
 
@@ -160,6 +163,7 @@ class Questions:
             )
         return list(found.categories)
 
+    @over_blocks
     def quantile(self, X: Any, column: str | int, *, q: Any = 0.5) -> Any:
         """Quantiles of a column of numbers given the rest of each row: medians, or the ends of intervals.
 
@@ -198,6 +202,7 @@ class Questions:
         out = np.stack([found.rounded(given.quantile(each)) for each in several], axis=1)
         return found.shown(out if np.ndim(q) else out[:, 0])
 
+    @over_blocks
     def column_log_density(self, X: Any, column: str | int) -> Array:
         """The log-density, or log-probability, of a column's values given the rest of each row.
 

@@ -12,6 +12,7 @@ from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.rows import read_rows
 from flatpc.engine.contract import Flows, check_dtype, get_engine
+from flatpc.errors import ShapeError
 from flatpc.queries.answers import bytes_of_units, row_blocks
 from flatpc.tables.sources import Source
 
@@ -75,6 +76,8 @@ def totals_of(asked: Asked, source: Source) -> Totals:
     first = next(source.blocks(), None)
     shift = 0.0 if first is None else float(np.nan_to_num(asked.log_prob(first)[1], neginf=0.0).mean())
     (found,) = source.add_up(_totals, asked, shift)
+    if not found[0]:
+        raise ShapeError("The source has no rows: all its parts are empty.")
     return Totals(int(found[0]), int(found[1]), int(found[2]), float(found[3]), float(found[4]), shift)
 
 

@@ -24,6 +24,7 @@ from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.floors import varying
+from flatpc.search.folds import check_jobs
 from flatpc.search.from_sources import learn_on
 from flatpc.search.fronts import fronts
 from flatpc.search.judging import BY_CURVATURE, splits
@@ -106,6 +107,7 @@ def choose(
     seed: int = 0,
     missing: str = "raise",
     n_threads: int | None = None,
+    n_jobs: int | None = None,
     progress: bool = True,
 ) -> Choice:
     """Choose a model of the rows X, from independent columns to averages of hidden trees, and fit it.
@@ -168,6 +170,9 @@ def choose(
         Random seed.
     missing, n_threads
         As for `fit`.
+    n_jobs
+        Processes that train the folds of a model at the same time, where rows judge in turn; None takes joblib's own setting
+        (`joblib.parallel_config`), so that a Dask or Ray backend serves as well. The choice is the same, bit by bit.
     progress
         Say on stderr what has been found.
 
@@ -197,7 +202,7 @@ def choose(
     found = search(
         Sample.of(rows, weights, groups), families, valid=judges, effort=effort, judge=judge, wishes=wishes,
         regularizer=regularizer, sharpness=sharpness, average=average, time_budget=time_budget, seed=seed, missing=missing,
-        n_threads=n_threads, say=_to_stderr if flag("progress", progress) else None,
+        n_threads=n_threads, n_jobs=n_jobs, say=_to_stderr if flag("progress", progress) else None,
     )  # fmt: skip
     if source is None:
         return found
@@ -226,6 +231,7 @@ def search(
     seed: int = 0,
     missing: str = "raise",
     n_threads: int | None = None,
+    n_jobs: int | None = None,
     names: Sequence[str] | None = None,
     watch: Watch | None = None,
     say: Callable[[float, str], None] | None = None,
@@ -240,7 +246,7 @@ def search(
     return _Search(
         rows, kinds, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
-        choice("missing", missing, MISSING), thread_count(n_threads), names, watch, say, checkpoints,
+        choice("missing", missing, MISSING), thread_count(n_threads), check_jobs(n_jobs), names, watch, say, checkpoints,
     ).run()  # fmt: skip
 
 
@@ -250,8 +256,9 @@ class _Search:
     def __init__(
         self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
         spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
-        time_budget: float | None, seed: int, missing: str, n_threads: int | None, names: Sequence[str] | None,
-        watch: Watch | None, say: Callable[[float, str], None] | None, checkpoints: Checkpoints | None,
+        time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
+        names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+        checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
         self.given = valid is not None
@@ -281,7 +288,7 @@ class _Search:
         self.task = Task(
             first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
             watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
-            by_curvature=by_curvature,
+            by_curvature=by_curvature, n_jobs=n_jobs,
         )  # fmt: skip
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flatpc._options import MOST_THREADS, flag, several, whole_number, wrong
+from flatpc._options import flag, several
 from flatpc._processes import end_with_parent, returned_as
 from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
@@ -18,6 +18,7 @@ from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness
 from flatpc.learning.run.options import read_run
 from flatpc.learning.run.schedules import Schedule
 from flatpc.learning.steps.rows import TrainingRows
+from flatpc.search.folds import check_jobs
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -115,8 +116,7 @@ def select(
     """
     check_circuit(circuit)
     flag("warm", warm)
-    if n_jobs is not None and whole_number("n_jobs", n_jobs, -MOST_THREADS, MOST_THREADS) == 0:
-        raise wrong("n_jobs", n_jobs, "give a number of processes, -1 for one per core, or None.")
+    check_jobs(n_jobs)
     grid = several("grid", grid, "a list of values of mu")
     if not grid:
         raise OptionError("grid is empty; give at least one value of mu.", option="grid")

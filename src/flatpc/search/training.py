@@ -9,7 +9,7 @@ each split, and is kept if their judges agree on average.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -35,6 +35,7 @@ from flatpc.search.by_curvature import Round as JudgedRound
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.counted import Counted, fitted
 from flatpc.search.floors import with_floor
+from flatpc.search.folds import at_once, train_folds
 from flatpc.search.fronts import Front
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
@@ -171,6 +172,8 @@ class Task:
     """That a round learns from; 0 for all."""
     by_curvature: CurvatureJudge | None = None
     """Judges by the rows learnt from; None where other rows judge."""
+    n_jobs: int | None = 1
+    """Processes that train the folds of a candidate, as joblib has it."""
 
     @cached_property
     def counted(self) -> dict[int, list[Counted]]:
@@ -266,9 +269,7 @@ class Task:
     def _train(self, candidate: Candidate, planned: Round) -> None:
         patience = max(PATIENCE, planned.epochs // 3)
         results, done, stopped = [], 0, ""
-        for part, split in zip(candidate.parts, self.splits_of(candidate.plan), strict=True):
-            self._check_time()
-            result = self._run(candidate, part.make(), split, planned, patience)
+        for split, result in self._folds(candidate, planned, patience):
             results.append(result)
             done = max(done, len(result.history))
             passes = work.of_passes(result.work)
@@ -288,19 +289,34 @@ class Task:
             # What it learnt is kept; the search is to end, too.
             raise KeyboardInterrupt if stopped == "interrupted" else OutOfTime
 
+    def _folds(self, candidate: Candidate, planned: Round, patience: int) -> Iterator[tuple[Split, Fit]]:
+        """A round on each split, one after the other or at once."""
+        splits = self.splits_of(candidate.plan)
+        if self.by_curvature is None and at_once(self.n_jobs, len(splits)):
+            self._check_time()
+            circuits = [part.make() for part in candidate.parts]
+            yield from zip(splits, train_folds(circuits, splits, self, planned, self._stopping(patience)), strict=True)
+            return
+        for part, split in zip(candidate.parts, splits, strict=True):
+            self._check_time()
+            yield split, self._run(candidate, part.make(), split, planned, patience)
+
+    def _stopping(self, patience: int | None) -> Stopping:
+        return Stopping(patience, None if self.deadline == np.inf else max(self.deadline - clock.now(), 1e-3))
+
     def _run(self, candidate: Candidate, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
         watch = self.watch
-        left = None if self.deadline == np.inf else max(self.deadline - clock.now(), 1e-3)
         callbacks: tuple[Callback, ...] = () if watch is None else (lambda row, _: watch(candidate, row),)
         if self.by_curvature is not None:
             judging = JudgedRound(self.by_curvature, split.train.X, planned.epochs)
             # What was judged is not in a checkpoint.
             task = replace(self, checkpoints=None)
-            found = run(circuit, split.train, task, planned, stopping=Stopping(None, left), callbacks=(*callbacks, judging))
+            found = run(circuit, split.train, task, planned, stopping=self._stopping(None), callbacks=(*callbacks, judging))
             candidate.training += judging.work
             candidate.passes += judging.work
             return judging.of(found)
-        return run(circuit, split.train, self, planned, valid=split.valid, stopping=Stopping(patience, left), callbacks=callbacks)
+        stopping = self._stopping(patience)
+        return run(circuit, split.train, self, planned, valid=split.valid, stopping=stopping, callbacks=callbacks)
 
     def _keep(self, candidate: Candidate, planned: Round, results: Sequence[Fit]) -> None:
         """Take over the parts that got better, if the candidate has on average."""

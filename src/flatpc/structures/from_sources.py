@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._typing import Array
+from flatpc.errors import ShapeError
 from flatpc.families.base import Family
 from flatpc.tables.reading import only_missing, read_matrix
 from flatpc.tables.sources import Source
@@ -40,7 +41,10 @@ class Coding:
 
 def largest_values(source: Source) -> Array:
     """`[D]`: the largest value of each column; an error for a column without values."""
-    found = np.fmax.reduce(list(source.map(_largest, None, None)))
+    largest = [one for one in source.map(_largest, None, None) if len(one)]
+    if not largest:
+        raise ShapeError("The source has no rows: all its parts are empty.")
+    found = np.fmax.reduce(largest)
     for name, value in zip(source.names, found, strict=True):
         if np.isnan(value):
             raise only_missing(f"Column {name!r}")
@@ -61,8 +65,9 @@ def column_statistics(source: Source, families: Sequence[Family], fitted: Sequen
 
 
 def _largest(blocks: Iterator[Any], fixed: None, shared: None) -> Array:
+    """`[D]`; empty of a part without rows."""
     found = [np.fmax.reduce(read_matrix(block)[0], axis=0) for block in blocks]
-    return np.fmax.reduce(found) if found else np.asarray(np.nan)
+    return np.fmax.reduce(found) if found else np.empty(0)
 
 
 def _count_pairs(blocks: Iterator[Any], how: tuple[Coding, tuple[int, ...]], shared: None) -> tuple[Array]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._extras import need
 from flatpc._options import whole_number, wrong
-from flatpc.errors import ClusterError
+from flatpc.errors import ClusterError, DataError, FlatpcError
+from flatpc.tables.files import in_words
 from flatpc.tables.sums import Arrays, plus, tree_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Cluster:
 
     client: Any
     _scattered: dict[int, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
+    _partitions: list[tuple[str, Any]] = field(default_factory=list, compare=False, repr=False)
+    """Those that a step needs, by name."""
 
     def add_up(self, work: Work, source: Source, order: Sequence[int], fixed: Any, shared: Any) -> Arrays:
         """The sum over some parts, as a tree."""
@@ -57,6 +60,7 @@ class Cluster:
         # Where a partition is a graph, its result is an argument, which the workers keep or make.
         parts = [source.parts[i] for i in order]
         data = [client.compute(part.delayed) if hasattr(part, "delayed") else None for part in parts]
+        self._partitions = [(part.name, one) for part, one in zip(parts, data, strict=True) if one is not None]
         submit = _task(client, _on_part)
         return [submit(work, bare, _light(part), one, once, now) for part, one in zip(parts, data, strict=True)]
 
@@ -91,6 +95,7 @@ class Cluster:
                     break
             except Exception as error:  # a client that lost its scheduler before it could be asked anything
                 if self.client.status == "running":
+                    self._blame_partition(error)
                     raise
                 problem = error
                 break
@@ -98,6 +103,14 @@ class Cluster:
             f"The Dask cluster can't be reached any more ({type(problem).__name__}); see whether its scheduler and workers are "
             f"running, and start again: from a checkpoint learning goes on where it was."
         ) from None
+
+    def _blame_partition(self, error: Exception) -> None:
+        """Raise an error that names the partition, if there is one that can't be computed."""
+        if isinstance(error, FlatpcError):
+            return
+        for name, partition in self._partitions:
+            if partition.status == "error":
+                raise DataError(f"{name} can't be computed: {in_words(error)}.") from error
 
 
 def _sent(value: Any) -> Any:

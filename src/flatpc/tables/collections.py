@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from flatpc.errors import DataError, FlatpcError
-from flatpc.tables.files import first_line
+from flatpc.errors import DataError, FlatpcError, OptionError
+from flatpc.tables.files import in_words
 from flatpc.tables.reading import from_torch, is_torch
 from flatpc.tables.sources import BLOCK_ROWS, Source
 
@@ -20,7 +20,8 @@ def read(X: Any) -> Source | None:
     """X as a source; None if it is nothing of the kind."""
     library, kind = type(X).__module__.split(".")[0], type(X).__name__
     if library == "polars" and kind == "LazyFrame":
-        names = tuple(X.collect_schema().names())
+        with _said_of("The LazyFrame can't be collected"):
+            names = tuple(X.collect_schema().names())
         return Source((LazyPart(X),), names)
     if library in ("dask", "dask_expr") and hasattr(X, "dask"):
         return _dask(X)
@@ -30,6 +31,17 @@ def read(X: Any) -> Source | None:
     if library == "torch" and hasattr(X, "dataset") and hasattr(X, "batch_size"):
         return _loader(X)
     return None
+
+
+@contextmanager
+def _said_of(what: str) -> Iterator[None]:
+    """Errors of another library, or of a user's function that it runs, as one of ours: they may be of any type."""
+    try:
+        yield
+    except FlatpcError:
+        raise
+    except Exception as error:
+        raise DataError(f"{what}: {in_words(error)}.") from error
 
 
 @dataclass(frozen=True)
@@ -49,12 +61,8 @@ class LazyPart:
 
     def blocks(self) -> Iterator[Any]:
         """In the order of the frame."""
-        import polars as pl
-
-        try:
+        with _said_of("The LazyFrame can't be collected"):
             yield from self.frame.collect_batches(chunk_size=BLOCK_ROWS, maintain_order=True)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"The LazyFrame can't be collected: {first_line(error)}.") from None
 
     def identity(self) -> str:
         """By what it does."""
@@ -80,10 +88,9 @@ class DaskPart:
 
     def blocks(self) -> Iterator[Any]:
         """All its rows at once."""
-        try:
-            yield self.delayed.compute()
-        except Exception as error:
-            raise DataError(f"partition {self.number} can't be computed: {first_line(error)}.") from error
+        with _said_of(f"{self.name} can't be computed"):
+            found = self.delayed.compute()
+        yield found
 
     def identity(self) -> str:
         """By the graph that makes it, in which Dask gives equal things equal names."""
@@ -125,6 +132,9 @@ def _present() -> Any:
 # ---- loaders --------------------------------------------------------------------------------------------------------------
 
 
+_RAY = "The Ray dataset can't be read"
+
+
 @dataclass(frozen=True)
 class RayPart:
     """A Ray dataset, whose rows come in its own order."""
@@ -139,34 +149,23 @@ class RayPart:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names."""
-        with _said_of_ray():
+        with _said_of(_RAY):
             return tuple(str(name) for name in self.dataset.columns())
 
     @property
     def n_rows(self) -> int:
         """Ray counts."""
-        with _said_of_ray():
+        with _said_of(_RAY):
             return int(self.dataset.count())
 
     def blocks(self) -> Iterator[Any]:
         """As pandas frames."""
-        with _said_of_ray():
+        with _said_of(_RAY):
             yield from self.dataset.iter_batches(batch_size=BLOCK_ROWS, batch_format="pandas")
 
     def identity(self) -> str:
         """By its columns and number of rows."""
         return f"ray {self.columns} {self.n_rows}"
-
-
-@contextmanager
-def _said_of_ray() -> Iterator[None]:
-    """Ray's own errors, of many types, as one."""
-    try:
-        yield
-    except FlatpcError:
-        raise
-    except Exception as error:
-        raise DataError(f"The Ray dataset can't be read: {first_line(error)}.") from error
 
 
 @dataclass(frozen=True)
@@ -192,14 +191,29 @@ class LoaderPart:
 
     def blocks(self) -> Iterator[Any]:
         """The loader's batches, in the loader's order."""
-        for batch in self.loader:
-            rows = batch[0] if isinstance(batch, list | tuple) else batch
-            array = from_torch(rows) if is_torch(rows) else np.asarray(rows)
-            yield array.reshape(len(array), -1) if array.ndim > 2 else array
+        with _said_of("The DataLoader can't be read"):
+            for batch in self.loader:
+                rows = batch[0] if isinstance(batch, list | tuple) else batch
+                array = from_torch(rows) if is_torch(rows) else np.asarray(rows)
+                yield array.reshape(len(array), -1) if array.ndim > 2 else array
 
     def identity(self) -> str:
-        """By the number of its rows: what they are, it doesn't say."""
+        """By the number of its rows: what they are, it doesn't say. One that shuffles has other rows in every place each time."""
+        if self._shuffles():
+            raise OptionError(
+                "The DataLoader shuffles rows in an order of its own, so that a checkpoint can't go on where it was; give one "
+                "without shuffle=True (flatpc shuffles by its seed), or learn without a checkpoint."
+            )
         return f"loader of {self.n_rows}"
+
+    def _shuffles(self) -> bool:
+        """Whether a sampler draws the order of rows; whether a data set without places does, can't be known."""
+        from torch.utils.data import IterableDataset, SequentialSampler
+
+        if isinstance(self.loader.dataset, IterableDataset):
+            return False
+        of_batches = getattr(getattr(self.loader, "batch_sampler", None), "sampler", None)
+        return not all(isinstance(one, SequentialSampler | None) for one in (self.loader.sampler, of_batches))
 
 
 def _loader(X: Any) -> Source:

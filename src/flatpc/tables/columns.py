@@ -31,6 +31,7 @@ from flatpc.families.categorical import Categorical
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.negative_binomial import NegativeBinomial
 from flatpc.families.poisson import Poisson
+from flatpc.tables.agreement import sort_in_words
 from flatpc.tables.alike import common_values
 from flatpc.tables.filling import fill_in, new_table
 from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, Form, bounds_of_type, number_of, step_of_moments
@@ -141,7 +142,7 @@ class Column:
         DataError
             For values of another kind than were learnt, or not allowed.
         """
-        now, then = _sort(raw.dtype), _sort(self.dtype)
+        now, then = sort_in_words(raw.dtype), sort_in_words(self.dtype)
         raw = _same_unit(raw, self.dtype)
         if now != then and not raw.missing.all():
             raise DataError(f"{raw.label} holds {now}, but {then} when it was learnt; give the same kind of values.")
@@ -591,13 +592,6 @@ def _traits(raw: RawColumn) -> Traits:
         return replace(traits, resolution=step)
     low, high = bounds_of_type(raw.form.native)
     return replace(traits, bounds=(max(low, traits.bounds[0]), min(high, traits.bounds[1])))
-
-
-def _sort(dtype: DType) -> str:
-    """What values of a type are for people."""
-    if dtype in TEMPORAL:
-        return {"time": "times of day", "duration": "durations"}.get(dtype, "dates")
-    return "text" if dtype == "text" else "numbers"
 
 
 def _same_unit(raw: RawColumn, dtype: DType) -> RawColumn:

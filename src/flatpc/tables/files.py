@@ -1,4 +1,4 @@
-"""Tables of the user's own, from files: csv, tsv, parquet and npz."""
+"""Tables of the user's own, from files: csv, tsv, parquet, Arrow and npz."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Table:
     name: str
     """The file's name, without its ending."""
     train: Any
-    """A polars frame (csv, tsv, parquet) or an array (npz); all rows unless there are splits."""
+    """A polars frame (csv, tsv, parquet, Arrow) or an array (npz); all rows unless there are splits."""
     valid: Any = None
     """Rows to choose by, if there are any."""
     test: Any = None
@@ -65,7 +65,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
       3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
       values. Blanks around values are ignored. A csv may have semicolons, tabs or bars in place of commas, if its first line has
       no commas outside quotes; with semicolons, decimal commas.
-    - `.parquet`: missing values are null.
+    - `.parquet`, and Arrow files (`.arrow`, `.ipc`, `.feather`): missing values are null.
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
 
@@ -89,7 +89,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         raise DataError(f"{file} is a folder; give a file in it.")
     readers: dict[str, Callable[[Path], Table]] = {
         ".csv": _read_text, ".tsv": _read_text, ".csv.gz": _read_text, ".tsv.gz": _read_text,
-        ".parquet": _read_parquet, ".npz": _read_npz,
+        ".parquet": _read_columnar, ".arrow": _read_columnar, ".ipc": _read_columnar, ".feather": _read_columnar,
+        ".npz": _read_npz,
     }  # fmt: skip
     suffix = next((ending for ending in readers if file.name.lower().endswith(ending)), None)
     if suffix is None:
@@ -140,7 +141,7 @@ def _read_text(file: Path) -> Table:
         frame.columns = list(layout.names)
     elif not has_header:
         frame.columns = [f"x{j}" for j in range(frame.width)]
-    frame = frame.with_columns(_tidied(column, separator) for column in frame.iter_columns() if column.dtype == pl.String)
+    frame = frame.with_columns(column.expression() for column in tidied(frame.lazy(), separator))
     return Table(file.name.split(".")[0], _checked(file, frame))
 
 
@@ -173,30 +174,65 @@ def _numbers_its_columns(names: list[str]) -> bool:
     return len(names) >= 4 and names == [str(j) for j in range(len(names))]
 
 
-def _tidied(column: pl.Series, separator: str) -> pl.Series:
-    """Text without the blanks around it; numbers, if these or decimal commas were all that kept it from being numbers."""
+_WITH_COMMA = r"^-?\d+(,\d+)?$"
+"""A number with or without a decimal comma."""
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """A column of text without the blanks around it; numbers, if these or decimal commas were all that kept it from that."""
+
+    name: str
+    kind: Any = None
+    """The type of its numbers; None for text."""
+    comma: bool = False
+
+    def expression(self) -> pl.Expr:
+        """For polars."""
+        import polars as pl
+
+        bare = pl.col(self.name).str.strip_chars()
+        bare = pl.when(bare.is_in(NULLS)).then(None).otherwise(bare)
+        bare = bare.str.replace(",", ".", literal=True) if self.comma else bare
+        return (bare if self.kind is None else bare.cast(self.kind, strict=False)).alias(self.name)
+
+
+def tidied(frame: pl.LazyFrame, separator: str) -> list[Tidied]:
+    """What becomes of the columns of text, for which all of them are looked at."""
     import polars as pl
 
-    bare = column.str.strip_chars()
-    bare = bare.set(bare.is_in(NULLS), None)
-    comma = separator == ";" and bool(bare.str.contains(r"^-?\d+(,\d+)?$").all())
-    if bare.equals(column) and not comma:
-        return column
-    numbers = bare.str.replace(",", ".") if comma else bare
-    for kind in (pl.Int64, pl.Float64):
-        read = numbers.cast(kind, strict=False)
-        if read.null_count() == bare.null_count():
-            return read
-    return bare
+    texts = [Tidied(name) for name, kind in frame.collect_schema().items() if kind == pl.String]
+    odd = [way.expression().ne_missing(pl.col(way.name)).any() for way in texts]
+    if separator == ";":
+        odd = [one | way.expression().str.contains(_WITH_COMMA).all() for way, one in zip(texts, odd, strict=True)]
+    if not texts:
+        return []
+    is_odd = frame.select(odd).collect(engine="streaming").row(0, named=True)
+    return [_as_numbers(frame, way, separator) if is_odd[way.name] else way for way in texts]
 
 
-def _read_parquet(file: Path) -> Table:
+def _as_numbers(frame: pl.LazyFrame, text: Tidied, separator: str) -> Tidied:
+    """The column as numbers, if all its values are such."""
     import polars as pl
 
+    bare = text.expression()
+    ways = [Tidied(text.name, kind, comma) for comma in (False, True) for kind in (pl.Int64, pl.Float64)]
+    nulls = {str(i): way.expression().null_count() for i, way in enumerate(ways)}
+    asked = frame.select(bare.str.contains(_WITH_COMMA).all().alias("comma"), bare.null_count().alias("bare"), **nulls)
+    found = asked.collect(engine="streaming").row(0, named=True)
+    comma = separator == ";" and found["comma"]
+    suited = (way for i, way in enumerate(ways) if way.comma == comma and found[str(i)] == found["bare"])
+    return next(suited, text)
+
+
+def _read_columnar(file: Path) -> Table:
+    import polars as pl
+
+    parquet = file.suffix.lower() == ".parquet"
     try:
-        return Table(file.stem, _checked(file, pl.read_parquet(file)))
+        return Table(file.stem, _checked(file, pl.read_parquet(file) if parquet else pl.read_ipc(file)))
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{file} can't be read as parquet: {first_line(error)}.") from None
+        raise DataError(f"{file} can't be read as {'parquet' if parquet else 'Arrow'}: {first_line(error)}.") from None
 
 
 def _read_npz(file: Path) -> Table:
@@ -233,3 +269,13 @@ def _checked(file: Path, frame: pl.DataFrame) -> pl.DataFrame:
 def first_line(error: BaseException) -> str:
     """What an error of another library says, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def in_words(error: BaseException) -> str:
+    """The same after the type of the error, where that tells more: it may be one of somebody else's function.
+
+    >>> in_words(KeyError("a")), in_words(RuntimeError("No such disk."))
+    ("KeyError: 'a'", 'No such disk')
+    """
+    said = first_line(error)
+    return said if type(error).__name__ in (said, "RuntimeError") else f"{type(error).__name__}: {said}"

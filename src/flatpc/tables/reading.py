@@ -284,6 +284,10 @@ def _from_frame(X: Any) -> RawTable:
             raise ColumnTypeError(f"A {type(X).__name__} has no rows yet; pass X.collect().") from None
         if hasattr(X, "__array__") and not isinstance(X, type):
             return read_raw(np.asarray(X))
+        if _is_source(X):
+            raise ColumnTypeError(
+                f"A {type(X).__name__} comes in blocks, and this needs a table in memory; pass fp.tables.source(X).sample(n)."
+            ) from None
         raise ColumnTypeError(
             f"Can't read a table from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
         ) from None
@@ -294,6 +298,12 @@ def _from_frame(X: Any) -> RawTable:
     columns = [_from_series(series) for series in frame.iter_columns()]
     _check_size(len(frame), len(columns))
     return RawTable(tuple(columns), container, X)
+
+
+def _is_source(X: Any) -> bool:
+    from flatpc.tables.sources import is_source
+
+    return is_source(X)
 
 
 def _from_series(series: Any) -> RawColumn:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from flatpc._options import file_path, several, whole_number
 from flatpc.errors import DataError
-from flatpc.tables.files import NULLS, TextLayout, first_line, text_layout
+from flatpc.tables import sources
+from flatpc.tables.agreement import Agreement, sorts_of_schema
+from flatpc.tables.files import NULLS, TextLayout, Tidied, first_line, text_layout, tidied
 from flatpc.tables.sources import BLOCK_ROWS, Source
 
 if TYPE_CHECKING:
@@ -66,24 +68,42 @@ def scan(
     Raises
     ------
     DataError
-        If there is no such file, one can't be read, or its columns are not those of the first.
+        If there is no such file, one can't be read, or its columns are not those of the first or hold something else there:
+        numbers of any width are the same, and text, dates, times of day and durations are not.
     """
     files = _files(path)
     size = whole_number("block_rows", block_rows, 1)
     wanted = None if columns is None else tuple(str(name) for name in several("columns", columns, "a list of names"))
     parts: list[Slice | Text] = []
+    schemas: list[dict[str, Any]] = []
     for file in files:
-        found, names = _parts(file, size)
-        wanted = names if wanted is None else wanted
-        _check_columns(file, names, wanted, files[0], columns is not None)
+        found, schema = _parts(file, size)
+        wanted = tuple(schema) if wanted is None else wanted
+        _check_columns(file, tuple(schema), wanted, files[0], columns is not None)
         parts.extend(found)
+        schemas.append({name: schema[name] for name in wanted})
     assert wanted is not None
+    _check_types(files, schemas)
     return Source(tuple(replace(part, columns=wanted) for part in parts), wanted)
 
 
 def is_scannable(text: str) -> bool:
     """Whether a text names a folder, or several files by a pattern, rather than one file."""
     return Path(text).is_dir() or (any(sign in text for sign in "*?[") and not Path(text).exists())
+
+
+def is_large(text: str) -> bool:
+    """Whether a file that can be scanned has more rows than a sample of a source."""
+    import polars as pl
+
+    file = Path(text)
+    if file.suffix.lower() not in ENDINGS or not file.is_file():
+        return False
+    try:
+        frame = _scan_text(file, text_layout(file), {}) if file.suffix.lower() in READ_THROUGH else _scan(file)
+        return int(frame.select(pl.len()).collect().item()) > sources.SAMPLE_ROWS
+    except (DataError, pl.exceptions.PolarsError, OSError):
+        return False  # whoever reads it says what is wrong with it
 
 
 def _files(path: Any) -> list[Path]:
@@ -133,8 +153,23 @@ def _check_columns(file: Path, names: tuple[str, ...], wanted: tuple[str, ...], 
         )
 
 
-def _parts(file: Path, size: int) -> tuple[list[Slice | Text], tuple[str, ...]]:
-    """The parts of a file, and the names of its columns."""
+def _check_types(files: list[Path], schemas: list[dict[str, Any]]) -> None:
+    """Columns hold the same sort of values in all files. Those without values have a type, too, which doesn't matter."""
+    said = [sorts_of_schema(schema) for schema in schemas]
+    mixed = [name for name in schemas[0] if len({sorts[name] for sorts in said if name in sorts}) > 1]
+    seen = Agreement()
+    for file, sorts in zip(files, said, strict=True):
+        mine = [name for name in mixed if name in sorts]
+        if mine:
+            with _reading(file):
+                frame = _scan_text(file, text_layout(file), None) if file.suffix.lower() in READ_THROUGH else _scan(file)
+                counts = frame.select(mine).count().collect()
+            mine = [name for name in mine if counts[name].item()]
+        seen.add(str(file), {name: sorts[name] for name in mine})
+
+
+def _parts(file: Path, size: int) -> tuple[list[Slice | Text], dict[str, Any]]:
+    """The parts of a file, and the types of its columns by name."""
     import polars as pl
 
     stamp = _stamp(file)
@@ -142,12 +177,13 @@ def _parts(file: Path, size: int) -> tuple[list[Slice | Text], tuple[str, ...]]:
         if file.suffix.lower() in READ_THROUGH:
             layout = text_layout(file)
             frame = _scan_text(file, layout, None)
-            schema = frame.collect_schema()
-            return [Text(file, stamp, layout, tuple(schema.items()), size, ())], tuple(schema.names())
+            schema, columns = dict(frame.collect_schema()), tuple(tidied(frame, layout.separator))
+            part = Text(file, stamp, layout, tuple(schema.items()), columns, size, ())
+            return [part], schema | {column.name: column.kind for column in columns if column.kind is not None}
         frame = _scan(file)
-        names = tuple(frame.collect_schema().names())
+        schema = dict(frame.collect_schema())
         total = int(frame.select(pl.len()).collect().item())
-    return [Slice(file, stamp, i, min(size, total - i), ()) for i in range(0, total, size)], names
+    return [Slice(file, stamp, i, min(size, total - i), ()) for i in range(0, total, size)], schema
 
 
 @dataclass(frozen=True)
@@ -188,6 +224,7 @@ class Text:
     stamp: tuple[int, int]
     layout: TextLayout
     schema: tuple[tuple[str, Any], ...]
+    tidied: tuple[Tidied, ...]
     size: int
     columns: tuple[str, ...]
 
@@ -202,12 +239,9 @@ class Text:
 
     def blocks(self) -> Iterator[Any]:
         """From the beginning of the file to its end."""
-        import polars as pl
-
         _check_stamp(self.file, self.stamp)
         frame = _scan_text(self.file, self.layout, dict(self.schema)).select(self.columns)
-        texts = [name for name, kind in self.schema if kind == pl.String and name in self.columns]
-        bare = [pl.col(name).str.strip_chars() for name in texts]
+        bare = [column.expression() for column in self.tidied if column.name in self.columns]
         with _reading(self.file):
             yield from frame.with_columns(bare).collect_batches(chunk_size=self.size, maintain_order=True)
         _check_stamp(self.file, self.stamp)

@@ -212,11 +212,12 @@ class Source:
         Raises
         ------
         DataError
-            As `blocks` does.
+            As `blocks` does, and for a part of which a column holds something else than in those before it. It names both.
         """
         n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
         total = self.n_rows
         kept: list[Any] = []
+        alike = _alike()
         if total is not None:
             wanted = np.sort(rng.choice(total, n, replace=False)) if n < total else np.arange(total)
             first = 0
@@ -224,10 +225,10 @@ class Source:
                 size = part.n_rows or 0
                 mine = wanted[(wanted >= first) & (wanted < first + size)] - first
                 if len(mine):
-                    kept.extend(_taken(self.blocks_of(part), mine))
+                    kept.extend(alike(part, _taken(self.blocks_of(part), mine)))
                 first += size
         else:
-            kept = _reservoir(self.blocks(), n, rng)
+            kept = _reservoir((block for part in self.parts for block in alike(part, self.blocks_of(part))), n, rng)
         if not kept:
             raise ShapeError("The source has no rows: all its parts are empty.")
         return joined(kept)
@@ -252,11 +253,13 @@ class Source:
         Raises
         ------
         DataError
-            As `blocks` does.
+            As `blocks` does, and if there are no parts.
         ClusterError
             If a cluster is lost.
         """
         order = range(len(self.parts)) if order is None else order
+        if not len(order):
+            raise ShapeError("The source has no rows: all its parts are empty.")
         if self.cluster is not None:
             return self.cluster.add_up(work, self, order, fixed, shared)
         return tree_sum(self.map(work, fixed, shared, order))
@@ -324,6 +327,11 @@ class Source:
         -------
         str
             Of the parts, their order and what is done to them.
+
+        Raises
+        ------
+        OptionError
+            If its rows come in another order each time, as those of a DataLoader that shuffles.
         """
         digest = hashlib.sha256(repr(self.names).encode())
         for part in self.parts:
@@ -458,7 +466,11 @@ class naming:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, FlatpcError) and not isinstance(error, OptionError) and self.part.name not in str(error):
+        if (
+            isinstance(error, FlatpcError)
+            and not isinstance(error, OptionError)
+            and self.part.name.lower() not in str(error).lower()
+        ):
             raise about(self.part.name, error) from error
 
 
@@ -466,8 +478,22 @@ def _count(blocks: Iterator[Any], fixed: None, shared: None) -> int:
     return sum(len(block) for block in blocks)
 
 
+def _alike() -> Callable[[Part, Iterator[Any]], Iterator[Any]]:
+    """What lets the blocks of parts pass while their columns hold the same."""
+    from flatpc.tables.agreement import Agreement, sorts_of_block
+
+    seen = Agreement()
+
+    def checked(part: Part, blocks: Iterator[Any]) -> Iterator[Any]:
+        for block in blocks:
+            seen.add(part.name, sorts_of_block(block))
+            yield block
+
+    return checked
+
+
 def joined(blocks: Sequence[Any]) -> Any:
-    """Blocks of one kind, one below the other."""
+    """Blocks whose columns hold the same, one below the other."""
     if len(blocks) == 1:
         return blocks[0]
     if isinstance(blocks[0], np.ndarray):
@@ -478,7 +504,17 @@ def joined(blocks: Sequence[Any]) -> Any:
         return pandas.concat(blocks, ignore_index=True)
     import polars as pl
 
-    return pl.concat(blocks, how="vertical_relaxed")
+    mixed = [name for name in blocks[0].columns if len({block[name].dtype for block in blocks}) > 1]
+    return pl.concat([block.with_columns(_comparable(block[name]) for name in mixed) for block in blocks], how="vertical_relaxed")
+
+
+def _comparable(column: Any) -> Any:
+    """A column of a type that goes with others of its sort; without values, with all others."""
+    import polars as pl
+
+    if column.null_count() == len(column):
+        return column.cast(pl.Null)
+    return column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Enum) else column
 
 
 def _taken(blocks: Iterator[Any], wanted: Any) -> Iterator[Any]:

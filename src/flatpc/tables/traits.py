@@ -93,8 +93,10 @@ def _least_gap(values: Array) -> float:
     """The least distance of two values, if all others are multiples of it."""
     gaps = np.diff(values)
     step = float(gaps.min())
+    if step <= 1e-9 * float(abs(values).max()):
+        return 0.0
     steps = gaps / step
-    return step if step > 1e-9 * float(abs(values).max()) and (abs(steps - np.round(steps)) < 1e-4).all() else 0.0
+    return step if (abs(steps - np.round(steps)) < 1e-4).all() else 0.0
 
 
 def _atoms(values: Array, counts: Array) -> tuple[float, ...]:
