@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.engine.numba._kernels import columns
-from flatpc.engine.numba._kernels.underflow import DROP, LN2
+from flatpc.engine.numba._kernels.underflow import put_rows_of_logs
 from flatpc.engine.numba.evidence import Plan
 from flatpc.families import asking, packing
 from flatpc.families.base import Family
@@ -47,17 +47,7 @@ class GeneralInput:
         value, row, n = (int(plan.batch.at[self.step, c]) for c in (columns.VALUE, columns.ROW, columns.ROWS))
         x = self._distinct(plan, n)
         logs = asking.log_density(self.family, self._parameters(inputs), x)
-        top = logs.max(axis=1)
-        possible = top > -np.inf
-        exponent = np.where(possible & ~asking.all_missing(x), np.floor(np.where(possible, top, 0.0) / LN2) + 1, 0.0)
-        shifted = logs - LN2 * exponent[:, None]
-        dropped = shifted < DROP[values.dtype.name] * LN2
-        to = values[value : value + n * self.stride].reshape(n, self.stride)
-        to[:, : self.width] = np.where(dropped, 0.0, np.exp(np.where(dropped, 0.0, shifted)))
-        to[:, self.width :] = 0
-        scales[row : row + n] = exponent
-        lost = (dropped & (logs > -np.inf)).any(axis=1)
-        losses[row : row + n] = np.where(lost, float(DROP[values.dtype.name]), -np.inf)
+        put_rows_of_logs(values, scales, losses, value, row, self.stride, np.ascontiguousarray(logs), asking.all_missing(x))
 
     def add_statistics(self, plan: Plan, inputs: Array, flows: NDArray[Any], statistics: Array) -> None:
         """Add the statistics of a block from the flows of its distinct values."""
