@@ -1,6 +1,7 @@
 """The order of the rooms, read from the imports, and the pages that tell it."""
 
 import ast
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,3 +84,13 @@ def test_pages_have_the_table(page: Path) -> None:
     """`python docs/write_rooms.py` writes it."""
     text = page.read_text()
     assert write_rooms.with_table(text) == text
+
+
+def test_one_file_knows_where_parameters_lie() -> None:
+    """Others ask `engine/numba/views.py`; kernels ask `edge_stride`."""
+    at_home = {"views.py", "program.py"}
+    sources = {file: file.read_text() for file in write_rooms.SOURCES.rglob("*.py") if file.name not in at_home}
+    assert [file.name for file, text in sources.items() if re.search(r"(input|weight)_blocks(\[|\.items|\.values)", text)] == []
+    assert [file.name for file, text in sources.items() if re.search(r"else P\.steps\[\w, STRIDE\]|== MIXTURE else 1", text)] == [
+        "work_items.py"
+    ]

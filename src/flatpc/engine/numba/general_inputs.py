@@ -17,6 +17,7 @@ from flatpc.circuit.nodes import Input
 from flatpc.engine.numba._kernels import columns
 from flatpc.engine.numba._kernels.underflow import put_rows_of_logs
 from flatpc.engine.numba.evidence import Plan
+from flatpc.engine.numba.views import InputBlocks, input_block
 from flatpc.families import asking, packing
 from flatpc.families.base import Family
 
@@ -34,13 +35,13 @@ class GeneralInput:
     family: Family
     width: int
     stride: int
-    rows: int
-    start: int
+    """Of values and adjoints, from one row to the next."""
     scope: int
+    place: InputBlocks
 
-    def block(self, flat: Array) -> Array:
-        """`[rows, width]`: its part of a flat array."""
-        return flat[self.start : self.start + self.rows * self.stride].reshape(self.rows, self.stride)[:, : self.width]
+    def block(self, flat: Array) -> NDArray[Any]:
+        """`[rows, width]`: its part of a flat array of parameters or statistics."""
+        return np.asarray(self.place.view(flat)[0])
 
     def put_values(self, plan: Plan, inputs: Array, values: NDArray[Any], scales: Array, losses: Array) -> None:
         """Write values, scales and losses of all distinct values of a block."""
@@ -98,7 +99,7 @@ def general_inputs(circuit: Circuit, program: Program) -> list[GeneralInput]:
     for i, node in enumerate(circuit.nodes):
         s = int(program.step_of[i])
         if isinstance(node, Input) and steps[s, columns.KIND] == columns.GENERAL_INPUT:
-            start, (rows, stride) = program.input_blocks[circuit.owners[i]]
-            scope = int(steps[s, columns.SCOPE])
-            out.append(GeneralInput(s, node.columns, node.family, node.width, stride, rows, start, scope))
+            stride, scope = int(steps[s, columns.STRIDE]), int(steps[s, columns.SCOPE])
+            place = input_block(circuit, program, circuit.owners[i])
+            out.append(GeneralInput(s, node.columns, node.family, node.width, stride, scope, place))
     return out
