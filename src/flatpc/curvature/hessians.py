@@ -90,7 +90,7 @@ def hessian(
     Returns
     -------
     array
-        `[P, P]`, symmetric, in the order of `flatpc.curvature.layout.Layout`; infinite where float64 can't hold an entry.
+        `[P, P]`, symmetric, parameters in the order that `operator` tells; infinite where float64 can't hold an entry.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def likelihood_hessian(
     Returns
     -------
     array
-        `[P, P]`, in the order of `flatpc.curvature.layout.Layout`.
+        `[P, P]`, parameters in the order that `operator` tells.
 
     Raises
     ------

@@ -55,8 +55,9 @@ def operator(
     >>> (H @ np.array([1.0, 0.0])).round(6).tolist()  # (0.2, 0.8) · 0.2 / 0.5²
     [0.16, 0.64]
 
-    The order of parameters is that of `flatpc.curvature.layout.Layout`: nodes in order, each array raveled, edges that a mask
-    removes being zero rows and columns. It is exact for any circuit, tied parameters included.
+    Parameters come in the order of the nodes, each node's weights `[units, edges]` row by row; tied ones come once. With
+    `include_inputs` the tables `[units, values]` of Bernoulli and Categorical inputs have their places among them; a row of a
+    Bernoulli's is `[p(0), p(1)]`. An edge that a mask removes is a row and a column of zeros. It is exact for any circuit, tied or not.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ class Binomial(Family):
         return f"the whole numbers 0 to {self.n}"
 
     def torch_density(self, parameters: Mapping[str, Any], x: Any) -> tuple[Any, Any]:
-        """Mantissa and scale (`engine/torch/inputs.py`): derivatives are right also at p = 0, where the logarithm has none."""
+        """Mantissa and scale: derivatives are right also at p = 0, where the logarithm has none."""
         import torch
 
         p, rest = parameters["p"], self.n - x

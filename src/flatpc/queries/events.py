@@ -83,7 +83,8 @@ def event_log_prob(
     circuit
         The circuit.
     X
-        A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None: none.
+        A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None if there is
+        no further evidence.
     events
         Variable -> `(low, high)`, bounds that belong to the range and may be infinite; a list of values; or a value.
     missing
@@ -101,7 +102,7 @@ def event_log_prob(
     Raises
     ------
     OptionError
-        A variable is none of the circuit's, an event is no range and no values, or bounds are in the wrong order.
+        A variable is none of the circuit's, an event is neither a range nor values, or bounds are in the wrong order.
     FamilyError
         A family has no cdf; or, over several variables, knows no probability of a range.
     DataError

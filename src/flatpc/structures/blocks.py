@@ -27,7 +27,7 @@ SIZE = 4
 def correlated_blocks(
     X: Any, size: int = SIZE, *, family: FamilyLike = "gaussian", cost: float = 1.0, sample_weight: Any = None
 ) -> Blocks:
-    """Columns in blocks, of which those of one depend on one another, by partial correlation.
+    """Columns grouped into blocks that depend on one another, by partial correlation.
 
     >>> import numpy as np
     >>> import flatpc as fp
