@@ -57,7 +57,9 @@ def operator(
 
     Parameters come in the order of the nodes, each node's weights `[units, edges]` row by row; tied ones come once. With
     `include_inputs` the tables `[units, values]` of Bernoulli and Categorical inputs have their places among them; a row of a
-    Bernoulli's is `[p(0), p(1)]`. An edge that a mask removes is a row and a column of zeros. It is exact for any circuit, tied or not.
+    Bernoulli's is `[p(0), p(1)]`. An edge that a mask removes is a row and a column of zeros.
+
+    It is exact for any circuit, with tied parameters or without.
 
     Parameters
     ----------
