@@ -30,7 +30,7 @@ from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.operators import operator
 from flatpc.curvature.spaces import gradient_in, product_in
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES, get_engine
 from flatpc.errors import DataError, OptionError

@@ -20,7 +20,7 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.over_sources import OfSource
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES
 from flatpc.errors import OptionError

@@ -21,8 +21,8 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.queries.answers import answering, bytes_of_units, refuse_impossible, row_blocks
+from flatpc.queries.event_inputs import Seen, SeenTogether
 from flatpc.queries.sampling import _BYTES_PER_VISIT, _draw
-from flatpc.queries.seen import Seen, SeenTogether
 from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
 
 Event = tuple[float, float] | list[float]
