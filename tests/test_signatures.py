@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import flatpc as fp
 from tests.hostile.calls import ASKED, surface
 
 DATA = {
