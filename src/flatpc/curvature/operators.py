@@ -164,7 +164,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return self._gradient(self.layout.values)
 
     def in_log_weights(self, vectors: Array) -> Array:
-        """Θ ∇² (θ v) of Σ log p(x), θ being the weights and ∇² its second derivatives in them.
+        """`θ ∇² (θ v)` of Σ log p(x), θ being the weights and ∇² its second derivatives in them.
 
         Parameters
         ----------

@@ -153,7 +153,7 @@ def choose(
     structure, n_latents
         `"auto"` tries several; otherwise only these are tried.
     regularizer, sharpness
-        `"auto"` tries several; None none; anything else is as for `fit`, and used for all trained models.
+        `"auto"` tries several, None uses none; anything else is as for `fit`, and used for all trained models.
     average
         False chooses a single model.
     time_budget
