@@ -64,7 +64,7 @@ dist: $(VENV)/installed
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv build/try
 	build/try/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd build/try && bin/flatpc --version && bin/flatpc --help > /dev/null
+	cd build/try && bin/flatpc --version && bin/flatpc --help > /dev/null && bin/python $(CURDIR)/.ci/try_wheel.py
 
 clean:
 	rm -rf .hostile docs/_build demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

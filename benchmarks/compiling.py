@@ -23,12 +23,16 @@ import numpy as np, flatpc as fp
 rng = np.random.default_rng(0)
 X = rng.integers(0, 2, (200, 8))
 circuit = fp.structures.hclt(X, n_latents=4)
+numbers = rng.normal(size=(200, 8))
+gaussian = fp.structures.hclt(numbers, n_latents=4, family="gaussian")
 table = np.column_stack([X[:, :3], rng.normal(size=200), rng.lognormal(size=200)])
 """
 CALLS = {
     "import": "import flatpc.engine.numba.evaluator",
     "log_prob": "circuit.log_prob(X)",
+    "log_prob of numbers": "gaussian.log_prob(numbers)",
     "fit": "fp.fit(circuit, X, epochs=1, progress=False)",
+    "fit to numbers": "fp.fit(gaussian, numbers, epochs=1, progress=False)",
     "CircuitDensity().fit": "fp.CircuitDensity(effort='quick', verbose=False).fit(table)",
 }
 

@@ -247,3 +247,34 @@ def test_reference_lists_every_public_name_and_nothing_else() -> None:
     pages = write_api["pages"]()
     assert {file: file.read_text() for file in pages} == pages
     assert set(write_api["FOLDER"].iterdir()) <= set(pages)
+
+
+PRIVATE = re.compile(r"`\w+\.py`|\w+/\w+\.py|(?:flatpc|fp)\.\w+\.\w+(?:\.\w+)*")
+
+
+def private_places(text: str) -> list[str]:
+    """Files, and names that no room exports, in what a docstring says; its examples may import what they like."""
+    said = [line for line in text.splitlines() if not line.lstrip().startswith((">>>", "..."))]
+    found = []
+    for place in PRIVATE.findall("\n".join(said)):
+        _, room, *rest = place.split(".")
+        exported = rest and inspect.ismodule(getattr(fp, room, None)) and rest[0] in getattr(fp, room).__all__
+        short = room in fp.__all__ and inspect.isclass(getattr(fp, room))
+        if not exported and not short:
+            found.append(place)
+    return found
+
+
+def test_docstrings_point_to_public_places() -> None:
+    found = []
+    for name, thing in PUBLIC.items():
+        found += [f"{name}: {place}" for place in private_places(inspect.getdoc(thing) or "")]
+        for method, of in vars(thing).items() if inspect.isclass(thing) else ():
+            if not method.startswith("_"):
+                found += [f"{name}.{method}: {place}" for place in private_places(getattr(of, "__doc__", None) or "")]
+    assert found == []
+
+
+def test_private_places_are_found() -> None:
+    said = "`one_step.py`, engine/inputs.py, `flatpc.curvature.layout.Layout`, `fp.queries.log_prob`, `fp.Circuit.log_prob`"
+    assert private_places(said) == ["`one_step.py`", "engine/inputs.py", "flatpc.curvature.layout.Layout"]

@@ -1,5 +1,8 @@
 """What the project says of itself is true: its examples run, its demo writes a page, and importing it is light."""
 
+import ast
+import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -7,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import flatpc
 
 PROJECT = Path(__file__).parent.parent
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
@@ -29,6 +34,43 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
         line = text.count("\n", 0, block.start(1))
         # Blank lines before the block make a traceback point at the page's own line.
         exec(compile("\n" * line + block.group(1), str(page), "exec"), names)
+
+
+def imports(source: str) -> list[tuple[str, str]]:
+    """Modules of flatpc, and the names that are imported from them; "" where the module itself is."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "flatpc":
+            found += [(node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names if alias.name.partition(".")[0] == "flatpc"]
+    return found
+
+
+def is_exported(module: str, name: str) -> bool:
+    """Whether `flatpc`, or a room that `flatpc` exports, exports the name."""
+    room = module.removeprefix("flatpc").removeprefix(".")
+    if room and not (room in flatpc.__all__ and inspect.ismodule(getattr(flatpc, room))):
+        return False
+    return not name or name in importlib.import_module(module).__all__
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON_BLOCK.search(page.read_text())], ids=lambda page: page.name)
+def test_python_blocks_import_what_is_exported(page: Path) -> None:
+    found = [each for block in PYTHON_BLOCK.findall(page.read_text()) for each in imports(block)]
+    assert [each for each in found if not is_exported(*each)] == []
+
+
+def test_imports_of_what_is_private_are_found() -> None:
+    assert is_exported("flatpc", "Gaussian")
+    assert is_exported("flatpc.tables", "Columns")
+    private = [
+        "from flatpc.estimator.model_files import load_model",
+        "import flatpc.curvature.layout",
+        "from flatpc import _options",
+    ]
+    for line in private:
+        assert not is_exported(*imports(line)[0])
 
 
 def test_the_readme_has_an_example() -> None:

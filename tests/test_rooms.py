@@ -1,6 +1,7 @@
 """The order of the rooms, read from the imports, and the pages that tell it."""
 
 import ast
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,20 +26,57 @@ def test_every_door_is_used() -> None:
     assert set(write_rooms.uses()) >= write_rooms.DOORS
 
 
+CLASSES = {name for name in fp.families.__all__ if isinstance(getattr(fp.families, name), type)} - {"Family", "Transform"}
+NAMES = set(fp.families.family_names())
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    plain = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    return plain | {part.attr for part in ast.walk(tree) if isinstance(part, ast.Attribute)}
+
+
+def peeks(source: str) -> list[str]:
+    """Where code looks at the class of a family, compares its name, or tries whether it has an attribute."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        if called in ("isinstance", "issubclass"):
+            first, second = node.args
+            found += sorted(names_in(second) & CLASSES)
+            if "Family" in names_in(second) and not isinstance(first, ast.Name | ast.Attribute):
+                found.append(f"{called} {ast.unparse(first)}")  # of what a family holds; that of an argument is a check
+        elif called in ("getattr", "hasattr") and "family" in names_in(node.args[0]) and isinstance(node.args[1], ast.Constant):
+            found.append(f"{called} {node.args[1].value}")
+        elif isinstance(node, ast.Compare) and names_in(node.left) & {"family", "native", "native_formula", "kind"}:
+            texts = [part.value for side in node.comparators for part in ast.walk(side) if isinstance(part, ast.Constant)]
+            if "binary" not in texts:  # which is a kind of columns
+                found += [f"name {text}" for text in texts if isinstance(text, str) and text in NAMES]
+    return found
+
+
 def test_no_room_but_theirs_looks_at_the_class_of_a_family() -> None:
     """A family says what it is; whoever looks at its class leaves out families to come."""
-    classes = {name for name in fp.families.__all__ if isinstance(getattr(fp.families, name), type)} - {"Family", "Transform"}
     found = []
     for file in write_rooms.SOURCES.rglob("*.py"):
-        if write_rooms.room_of(file.relative_to(write_rooms.SOURCES).as_posix()) == "families":
-            continue
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
-                looked_at = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
-                looked_at |= {part.attr for part in ast.walk(node.args[1]) if isinstance(part, ast.Attribute)}
-                found += [f"{file.name}: {name}" for name in looked_at & classes]
-    assert len(classes) > 10
+        if write_rooms.room_of(file.relative_to(write_rooms.SOURCES).as_posix()) != "families":
+            found += [f"{file.name}: {peek}" for peek in peeks(file.read_text())]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(node.family, fp.Gaussian)",
+        "isinstance(getattr(f, 'family', None), Family)",
+        "getattr(family, 'transforms', ())",
+        "hasattr(node.family, 'transforms')",
+        "kind == 'binomial'",
+        "kind in ('categorical',)",
+        "family.native_formula == 'gaussian'",
+    ],
+)
+def test_peeks_are_found(source: str) -> None:
+    assert peeks(source)
 
 
 @pytest.mark.parametrize("page", write_rooms.PAGES, ids=lambda page: page.name)
@@ -46,3 +84,13 @@ def test_pages_have_the_table(page: Path) -> None:
     """`python docs/write_rooms.py` writes it."""
     text = page.read_text()
     assert write_rooms.with_table(text) == text
+
+
+def test_one_file_knows_where_parameters_lie() -> None:
+    """Others ask `engine/numba/views.py`; kernels ask `edge_stride`."""
+    at_home = {"views.py", "program.py"}
+    sources = {file: file.read_text() for file in write_rooms.SOURCES.rglob("*.py") if file.name not in at_home}
+    assert [file.name for file, text in sources.items() if re.search(r"(input|weight)_blocks(\[|\.items|\.values)", text)] == []
+    assert [file.name for file, text in sources.items() if re.search(r"else P\.steps\[\w, STRIDE\]|== MIXTURE else 1", text)] == [
+        "work_items.py"
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import flatpc as fp
 from tests.hostile.calls import ASKED, surface
 
 DATA = {
@@ -54,6 +55,19 @@ def test_seeds_are_called_seed() -> None:
         options = inspect.signature(found).parameters
         assert not {"rng", "random_seed", "generator"} & set(options), name
         assert "random_state" not in options or name.startswith("CircuitDensity"), name
+
+
+def test_progress_is_called_progress() -> None:
+    """All but that of the scikit-learn face."""
+    for name, found in PUBLIC.items():
+        options = inspect.signature(found).parameters
+        assert "verbose" not in options or name.startswith("CircuitDensity"), name
+
+
+def test_what_is_left_to_us_is_auto() -> None:
+    for name in ("choose", "CircuitDensity"):
+        options = inspect.signature(getattr(fp, name)).parameters
+        assert {options[option].default for option in ("structure", "n_latents", "judge")} == {"auto"}
 
 
 def test_budgets_and_patience_have_one_name() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.curvature.wide import Wide, concatenate, zeros
+from flatpc.curvature.wide_numbers import Wide, concatenate, zeros
 from flatpc.errors import OptionError
 from tests.curvature.cases import assert_close
 

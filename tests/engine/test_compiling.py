@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numba
 import numpy as np
@@ -330,13 +331,43 @@ def test_nothing_is_said_and_compiled_without_need(tmp_path):
     assert (said, kernels) == ("", set())
 
 
+COUNTED = """
+from numba.core import event
+from flatpc.engine.numba.announcing import to_compile
+
+class Count(event.Listener):
+    depth, expected, compiled = 0, set(), set()
+
+    def on_start(self, event):
+        function = event.data["dispatcher"]
+        if function.py_func.__module__.startswith("flatpc."):
+            if self.depth == 0:
+                Count.expected |= to_compile(function)
+            Count.compiled.add(function)
+            self.depth += 1
+
+    def on_end(self, event):
+        self.depth -= event.data["dispatcher"].py_func.__module__.startswith("flatpc.")
+
+event.register("numba:compile", Count())
+circuit.log_prob(X)
+assert len(Count.compiled) > 20
+assert Count.compiled == Count.expected, (Count.compiled ^ Count.expected)
+"""
+
+
+def test_how_many_functions_will_be_compiled_is_known(tmp_path):
+    _fresh(tmp_path, COUNTED)
+
+
 def test_a_bar_on_a_terminal_counts_what_is_done(monkeypatch, capsys):
-    from types import SimpleNamespace
+    from types import FunctionType, SimpleNamespace
 
     from flatpc.engine.numba.announcing import Announcer
 
     def compiling_of(module):
-        return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
+        function = FunctionType((lambda: None).__code__, {"__name__": module})
+        return SimpleNamespace(data={"dispatcher": Mock(py_func=function, overloads={})})
 
     ours, theirs = compiling_of("flatpc.engine.numba._kernels.passes"), compiling_of("someone.else")
     for variables, bar in (({"FORCE_COLOR": "1"}, True), ({"TERM": "dumb"}, False)):
@@ -351,7 +382,7 @@ def test_a_bar_on_a_terminal_counts_what_is_done(monkeypatch, capsys):
                 part(ours)
         said = capsys.readouterr().err
         assert announcer.done == 4
-        assert ("done" in said) == bar
+        assert ("4 of 4 done" in said) == bar
         assert bar or said.count("compiling") == 1
         for name in variables:
             monkeypatch.delenv(name)

@@ -109,6 +109,8 @@ def test_the_cause_of_an_odd_row_is_named(density):
     (lambda d: d.probability({"city": "Rom"}), "'Bonn', 'Ulm'"),
     (lambda d: d.probability({"age": "old"}), "give a number"),
     (lambda d: d.probability({}), "give a dict"),
+    (lambda d: d.probability({"age": []}), "'age'; list one value at least"),
+    (lambda d: d.probability({"city": ()}), "'city'; list one value at least"),
     (lambda d: d.probability({"shoe": 1}), "no column 'shoe'"),
     (lambda d: d.probability({"age": 30}, given={"age": (20, 40)}), "in event and in given"),
     (lambda d: d.quantile(table(2), "city"), "predict_proba"),

@@ -54,6 +54,34 @@ def test_narrow_intervals_have_the_moments_of_their_middle():
         assert found["squares"][0] == pytest.approx(middle**2 * (1 - width**2 / 6) + width**2 / 12, rel=1e-10)
 
 
+@pytest.mark.parametrize("near", [499.0, 501.0, 1e5, 1e9, 1e15])
+@pytest.mark.parametrize("width", [1e-7, 1e-3, 0.25, 10.0, np.inf])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_far_out_the_moments_are_those_of_many_digits(near, width, side):
+    """The mean and the variance of y = a + t, where t > 0 has the density exp(-a t - t²/2), in units of 1/a."""
+    start, end = sorted([side * near, side * (near + width)])
+    far = abs(end) if side > 0 else abs(start)
+    unit = {"mean": np.array([0.0]), "variance": np.array([1.0])}
+    found = fp.Gaussian().statistics_between(unit, np.array([start]), np.array([end]), np.array([[1.0]]))
+    with mpmath.workdps(60):
+        a = mpmath.mpf(near)
+        most = min(a * (mpmath.mpf(float(far)) - a), 100)
+        cuts = [most * k / 8 for k in range(9)]
+        zero, one, two = (mpmath.quad(lambda s, k=k: s**k * mpmath.exp(-s - (s / a) ** 2 / 2), cuts) for k in range(3))
+        first = float(a + one / zero / a) if most > 0 else near
+        second = float(a**2 + 2 * one / zero + two / zero / a**2) if most > 0 else near**2
+    assert found["deviation"][0] == pytest.approx(side * first, rel=2e-10)
+    assert found["squares"][0] == pytest.approx(second, rel=2e-10)
+
+
+def test_em_learns_from_a_rounded_value_that_is_far_out():
+    rows = np.array([[0.0], [1.0], [1e15]])
+    start = fp.Circuit([fp.Input(0, fp.Discretized(fp.Gaussian(), 0.25))], {0: {"mean": [0.0], "variance": [1.0]}})
+    learnt = fp.fit(start, rows, epochs=1, batch_size=None, method=fp.EM(step_size=1.0), progress=False).circuit.parameters[0]
+    assert learnt["mean"][0] == pytest.approx(rows.mean(), rel=1e-12)
+    assert learnt["variance"][0] == pytest.approx(rows.var(), rel=1e-12)
+
+
 def test_bounds_are_values_in_order_of_families_that_know_intervals():
     for wrong in ({"low": 0.5}, {"low": 3.0, "high": 1.0}, {"high": np.nan}):
         with pytest.raises(OptionError, match="Discretized"):

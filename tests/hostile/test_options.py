@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import inspect
+import itertools
 import math
 import signal
 import warnings
@@ -164,3 +165,18 @@ def test_wrong_options(known):
                 answer = call.run(**options)
                 assert name in PASSED_ON or not nan_in(answer), "NaN in the answer"
                 assert all(same(given, options[key]) for key, given in before.items()), "the input was changed"
+
+
+def test_wrong_values_inside_dicts(known):
+    """Options that are dicts, such as events: one value after the other is wrong, alone, in a list and as an end of a range."""
+    ways = {"alone": lambda wrong: wrong, "in a list": lambda wrong: [wrong], "as an end": lambda wrong: (wrong, 1)}
+    with Tally("wrong values inside dicts") as tally:
+        for name, call in known.items():
+            for option, given in call.options.items():
+                if not isinstance(given, dict):
+                    continue
+                for key, kind, way in itertools.product(list(given)[:3], wrong_values(), ways):
+                    options = {**call.options, option: {**given, key: ways[way](wrong_values()[kind])}}
+                    with tally.case(f"{name}({option}[{key!r}]={kind} {way})"), warnings.catch_warnings(), time_limit():
+                        warnings.simplefilter("ignore")
+                        assert not nan_in(call.run(**options)), "NaN in the answer"

@@ -122,6 +122,23 @@ def test_mistakes():
         sample_given_events(circuit(), 3, events={0: (0.1, 0.2), 1: (0.2, 0.8)})
 
 
+@pytest.mark.parametrize("odd", [
+    "a", "yes", ("a", "b"), (None, 1), (0.0, "b"), (np.nan, 1.0), (1.0,), (1.0, 2.0, 3.0), (), ["x"], [0.5, None], [], [np.nan],
+    np.nan, None, object(), {}, {1, 2}, b"a", 1j, np.array([0.0, 1.0]),
+])  # fmt: skip
+def test_events_that_are_none(odd):
+    for ask in (event_log_prob, sample_given_events):
+        with pytest.raises(OptionError, match=r"variable 1 is .*(a list of numbers|low first)") as raised:
+            ask(circuit(), events={0: 0.5, 1: odd})
+        assert raised.value.option == "events"
+
+
+def test_a_value_that_is_listed_twice_counts_once():
+    for listed, same in (([1, 1, 0], [0, 1]), ([True], 1), ([np.float32(2.0)], 2), (np.True_, 1), (np.array(2), [2])):
+        np.testing.assert_array_equal(event_log_prob(circuit(), events={2: listed}), event_log_prob(circuit(), events={2: same}))
+    assert float(np.exp(event_log_prob(circuit(), events={2: [0, 1, 2, 2]})[0])) == pytest.approx(1.0, abs=1e-12)
+
+
 def test_options_and_tables_are_those_of_other_queries():
     rows = np.array([[0.25, 3.0, np.nan], [0.5, 2.0, 1.0]])
     masked = np.ma.masked_array(np.nan_to_num(rows, nan=2.0), np.isnan(rows))

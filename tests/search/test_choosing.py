@@ -295,6 +295,7 @@ def test_batches_grow():
         ({"effort": -1}, OptionError, "effort=-1"),
         ({"structure": "forest"}, OptionError, "structure='forest'"),
         ({"seed": -1}, OptionError, "seed=-1"),
+        ({"n_latents": None}, OptionError, "n_latents=None; .*auto"),
         ({"sharpness": 0.1}, OptionError, "0.1"),
         ({"family": fp.Categorical(2), "valid": [[2.0] * 8]}, SupportError, "Column 'x0'"),
     ],

@@ -6,8 +6,8 @@ import pytest
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
 from flatpc.search.clusters import start_at_clusters
+from flatpc.search.column_maps import fronts
 from flatpc.search.floors import varying, with_first_floor, with_floor
-from flatpc.search.fronts import fronts
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import FLOORS, Plan, Wishes, check_wishes, counted_plans, mixture_plans, trained_plans
 from flatpc.search.samples import Sample

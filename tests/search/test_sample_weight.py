@@ -11,8 +11,8 @@ from flatpc._row_weights import deviation, mean, median, quantiles, rows_by_weig
 from flatpc.errors import OptionError
 from flatpc.families.transforms import fit_power
 from flatpc.search.averaging import average_nll, cross_fitted_nll, mixture_weights
+from flatpc.search.column_maps import choose_transform
 from flatpc.search.counted import Counted
-from flatpc.search.fronts import choose_transform
 from flatpc.search.judging import splits
 from flatpc.search.leave_one_out import SMOOTHINGS, of_column, of_weighted_column, of_weighted_edge, smoothing_of_columns
 from flatpc.search.plans import Plan, Wishes, trained_plans

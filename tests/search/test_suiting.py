@@ -5,7 +5,7 @@ import numpy as np
 import flatpc as fp
 from flatpc.search import choosing
 from flatpc.search.samples import Sample
-from flatpc.search.scaling import Scaling, in_users_units, rescales
+from flatpc.search.scaling import Scaling, in_users_units
 from flatpc.search.suiting import choose_family
 
 
@@ -47,7 +47,7 @@ def test_a_table_with_atoms_is_learnt_in_its_own_units():
 def test_options_of_families_move_with_the_units():
     rows = np.array([[0.0, 2.0, 1.0], [10.0, 4.0, 3.0], [30.0, 9.0, 2.5]])
     families = [fp.Hurdle((0.0,), fp.Gaussian()), fp.Hurdle((0.0,), fp.LogNormal()), fp.Hurdle((1.0,), fp.Gamma())]
-    assert [rescales(family) for family in families] == [True, True, False]
+    assert [family.can_rescale for family in families] == [True, True, False]
     scaling = Scaling.learn(rows, families)
     assert scaling.shift[1] == scaling.shift[2] == 0.0
     own = [scaling.own(family, j) for j, family in enumerate(families)]

@@ -261,7 +261,7 @@ class Circuit(Questions):
 
     @cached_property
     def is_deterministic(self) -> bool:
-        """Whether at most one child of every sum unit is positive at a time (`properties.is_deterministic`)."""
+        """Whether at most one child of every sum unit is positive at a time; False may mean that no proof was found."""
         return properties.is_deterministic(self)
 
     @cached_property
@@ -322,7 +322,7 @@ class Circuit(Questions):
         X
             Rows. With them, families that can start from data do: means and variances of Gaussian inputs come from k-means.
         scheme
-            How weights are drawn: one of `flatpc.families.initialize.SCHEMES`.
+            How weights are drawn: `"exponential"`, `"uniform"`, `"dirichlet"` or `"einsum"`.
 
         Returns
         -------

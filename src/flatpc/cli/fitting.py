@@ -151,8 +151,8 @@ def fit(
     if structure.value in ("factorized", "chow-liu", "kernels") and mu != "auto":
         raise OptionError(f"--mu is for what is learnt step by step, and {structure.value} is counted; leave it out.")
     from flatpc.cli.training import Run
+    from flatpc.search.one_model import Told
     from flatpc.search.plans import Wishes
-    from flatpc.search.told import Told
 
     wishes = Wishes(structure.value.replace("-", "_"), latents, depth)
     given: dict[str, Any] = {

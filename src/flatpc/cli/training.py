@@ -20,9 +20,9 @@ from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choosing import search
 from flatpc.search.from_sources import learn_on
+from flatpc.search.one_model import Told, train_as_told
 from flatpc.search.plans import Wishes
 from flatpc.search.samples import Sample
-from flatpc.search.told import Told, train_as_told
 from flatpc.tables import scan
 from flatpc.tables.columns import Columns, Encoding
 from flatpc.tables.sources import Source as Scanned

@@ -31,7 +31,7 @@ from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.operators import operator
 from flatpc.curvature.over_sources import sum_of_blocks
 from flatpc.curvature.spaces import gradient_in, product_in
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES, get_engine
 from flatpc.errors import DataError, OptionError
@@ -92,7 +92,7 @@ def hessian(
     Returns
     -------
     array
-        `[P, P]`, symmetric, in the order of `flatpc.curvature.layout.Layout`; infinite where float64 can't hold an entry.
+        `[P, P]`, symmetric, parameters in the order that `operator` tells; infinite where float64 can't hold an entry.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def likelihood_hessian(
     Returns
     -------
     array
-        `[P, P]`, in the order of `flatpc.curvature.layout.Layout`.
+        `[P, P]`, parameters in the order that `operator` tells.
 
     Raises
     ------

@@ -126,7 +126,7 @@ def leave_one_out(
     prior, pseudocount
         As for `fp.curvature.laplace`.
     structure
-        As for `fp.curvature.laplace`, or `"complete"`: by one step of EM without the row (`one_step.py`), in closed form for any
+        As for `fp.curvature.laplace`, or `"complete"`: by one step of EM without the row, in closed form for any
         number of weights. It is exact for models that are counted, and too hopeful for others, by the information that is
         missing. Inputs other than Bernoulli and Categorical ones stay as they are.
     include_inputs, missing

@@ -136,7 +136,7 @@ def landscape(
     dimensions
         1: a line, 2: a surface over `n_steps × n_steps` points.
     radius
-        How far to go in each direction: 1 moves every unit by the length of its own weights (`directions.py`).
+        How far to go in each direction: 1 moves every unit by the length of its own weights.
     n_steps
         Number of points along each direction; odd, so that the circuit itself is on the grid.
     directions

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from flatpc._options import choice
 from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Sum
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 from flatpc.engine.numba.views import input_view, weight_view
 from flatpc.errors import TiedParametersError
 

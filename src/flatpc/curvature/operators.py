@@ -20,7 +20,7 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout, check_space, share_of_sum
 from flatpc.curvature.over_sources import OfSource
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 from flatpc.curvature.wide_passes import WidePasses
 from flatpc.engine.contract import ENGINES
 from flatpc.errors import OptionError
@@ -55,8 +55,11 @@ def operator(
     >>> (H @ np.array([1.0, 0.0])).round(6).tolist()  # (0.2, 0.8) · 0.2 / 0.5²
     [0.16, 0.64]
 
-    The order of parameters is that of `flatpc.curvature.layout.Layout`: nodes in order, each array raveled, edges that a mask
-    removes being zero rows and columns. It is exact for any circuit, tied parameters included.
+    Parameters come in the order of the nodes, each node's weights `[units, edges]` row by row; tied ones come once. With
+    `include_inputs` the tables `[units, values]` of Bernoulli and Categorical inputs have their places among them; a row of a
+    Bernoulli's is `[p(0), p(1)]`. An edge that a mask removes is a row and a column of zeros.
+
+    It is exact for any circuit, with tied parameters or without.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ class HessianOperator(LinearOperator):  # type: ignore[misc]
         return self._gradient(self.layout.values)
 
     def in_log_weights(self, vectors: Array) -> Array:
-        """Θ ∇² (θ v) of Σ log p(x), θ being the weights and ∇² its second derivatives in them.
+        """`θ ∇² (θ v)` of Σ log p(x), θ being the weights and ∇² its second derivatives in them.
 
         Parameters
         ----------

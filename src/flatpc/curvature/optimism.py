@@ -59,7 +59,7 @@ def weighted_trace(
     reduction: str = "none",
     missing: str = "raise",
 ) -> Any:
-    """What one EM step says that leaving each training row out would cost it: a trace weighted by the complete-data information.
+    """What leaving each training row out would cost it, by one step of EM: a trace weighted by the complete-data information.
 
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
@@ -137,7 +137,7 @@ def takeuchi(
     include_inputs: bool = True,
     missing: str = "raise",
 ) -> TraceEstimate:
-    """The optimism of a fit by the observed information: what the NLL of new rows is above that of X, in nats per row.
+    """The optimism of a fit by the observed information: by how much the NLL of new rows exceeds that of X, in nats per row.
 
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
@@ -156,8 +156,9 @@ def takeuchi(
     n_draws
         Draws of random signs, one solve for each; None solves for every row, exactly.
     n_steps
-        Of conjugate gradients, preconditioned with the complete-data information, in place of `structure`: for a fit that was
-        stopped early, about as many as epochs of EM were made. A direction without positive curvature ends them. None solves.
+        Solve by so many steps of conjugate gradients instead of `structure`, preconditioned with the complete-data information.
+        For a fit that was stopped early, give about the number of its epochs. They end at a direction without positive curvature.
+        None solves exactly.
     seed
         Random seed of the signs.
     include_inputs, missing

@@ -39,7 +39,7 @@ LEAST = 0.1
 
 
 def edge_losses(circuit: Circuit, X: Any, *, how: str = "damage", missing: str = "raise") -> dict[int, Array]:
-    """Nats over all rows that the circuit loses if one edge of a sum is removed: for each edge, the others being there.
+    """For each edge of a sum, the log-likelihood in nats that all rows together lose if this edge alone is removed.
 
     >>> import numpy as np
     >>> import flatpc as fp

@@ -20,7 +20,7 @@ import numpy as np
 
 from flatpc._typing import Array
 from flatpc.curvature.layout import Layout
-from flatpc.curvature.wide import Wide
+from flatpc.curvature.wide_numbers import Wide
 
 V = TypeVar("V", Array, Wide)
 

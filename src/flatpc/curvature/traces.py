@@ -59,7 +59,7 @@ def trace(
         `Σ d² + 2 Σ θ d` with `d = ∂ log p/∂z`, and may be negative. `"simplex"`: only directions that keep every unit's
         weights normalised. `"logit-gradient"`: `Σ d²`, which is not a trace, but what some authors report as one.
     include_inputs
-        Count the probabilities of Bernoulli and Categorical inputs as weights too; see `flatpc.curvature.layout`.
+        Count the probabilities of Bernoulli and Categorical inputs as weights too; those of a Bernoulli, p(0) and p(1), as two.
     reduction
         `"none"`: every row's. `"sum"`, `"mean"`: of the rows' sum or mean, as in `hessian`, `operator` and `eigenvalues`.
     missing

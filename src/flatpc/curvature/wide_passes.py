@@ -1,4 +1,4 @@
-"""Derivatives of log p, and of p, in numbers that no row is out of range of (`wide.py`).
+"""Derivatives of log p, and of p, in numbers that no row is out of range of (`wide_numbers.py`).
 
 The native passes work in float64, and say where it was too narrow: rows far outside the model, weights of 1e-200, large squared
 gradients. Those are done here, node by node, to float64's precision.
@@ -16,7 +16,7 @@ from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.curvature import spaces
 from flatpc.curvature.layout import Layout
-from flatpc.curvature.wide import Wide, concatenate, stack, zeros
+from flatpc.curvature.wide_numbers import Wide, concatenate, stack, zeros
 from flatpc.families import asking
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
 
     A table is a NumPy array, a torch tensor, nested lists, or a pandas or polars frame. What learns from rows or answers row by
     row takes a source (`fp.tables.scan`), too, and reads some rows at a time. Each column is recognised as binary,
-    categorical, count or continuous (`flatpc.tables.recognition`). `fp.choose` then tries models from independent columns to
+    categorical, count or continuous; `kinds` overrules that. `fp.choose` then tries models from independent columns to
     averages of hidden trees, and a line says what was chosen and why.
 
     Parameters
@@ -172,7 +172,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             One label for each row; rows of one group never judge a model that has learnt from others of it.
         sample_weight
             How often each row of X counts: one number of 0 or more per row. Whole numbers are the same as repeating rows, with
-            all copies of a row in one group, but that what kind of column it is, is told by the rows as they are. The sum is the
+            all copies of a row in one group; only the kinds of columns are recognised from rows without weights. The sum is the
             number of rows by which sizes and smoothing are chosen, so give importance weights a mean of 1.
         valid_weight
             How often each row of `valid` counts.

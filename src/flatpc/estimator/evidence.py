@@ -85,6 +85,8 @@ def read_events(columns: Columns, said: Any, option: str) -> dict[int, Any]:
 
 
 def _event(column: Column, value: Any, option: str) -> Any:
+    if isinstance(value, list | tuple | set) and not value:
+        raise OptionError(f"{option} says {shown(value)} of {column.name!r}; list one value at least.", option=option)
     if column.is_discrete:
         wanted = list(value) if isinstance(value, list | tuple | set) else [value]
         return [_code(column, each, option) for each in wanted]
@@ -106,12 +108,19 @@ def _event(column: Column, value: Any, option: str) -> Any:
 
 def _code(column: Column, value: Any, option: str) -> float:
     for code, category in enumerate(column.categories):
-        if category == value and isinstance(category, str) == isinstance(value, str):
+        if _is(category, value):
             return float(code)
     if column.other and isinstance(value, str):
         return len(column.categories) - 1.0
     listed = ", ".join(repr(category) for category in column.categories[:8]) + (", ..." if len(column.categories) > 8 else "")
     raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {listed}.", option=option)
+
+
+def _is(category: Any, value: Any) -> bool:
+    try:
+        return bool(category == value) and isinstance(category, str) == isinstance(value, str)
+    except (TypeError, ValueError, RuntimeError):  # arrays and tensors are neither equal nor not
+        return False
 
 
 def _number(column: Column, value: Any, option: str) -> float:

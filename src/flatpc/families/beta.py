@@ -154,7 +154,7 @@ class Beta(Family):
         return {"a": a, "b": b}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
-        """Z with a = LEAST + exp(z)."""
+        """`z` with a = LEAST + exp(z)."""
         return {name: np.log(np.maximum(value - LEAST, 0.01 * LEAST)) for name, value in parameters.items()}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:

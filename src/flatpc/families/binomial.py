@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from scipy.special import bdtr, expit, gammaln, logit, xlog1py, xlogy
 
 from flatpc._options import put, whole_number
 from flatpc._typing import Array
+from flatpc.errors import OptionError
 from flatpc.families.base import Family, Parameters, Statistics, check_probability, count_and_sum, masked, ratio
 from flatpc.families.counts import entropy_of_counts, quantile_of_counts, torch_count_and_sum
 
@@ -55,6 +56,11 @@ class Binomial(Family):
     def trials(self) -> int:
         """The option n."""
         return self.n
+
+    @classmethod
+    def for_parameters(cls, values: Sequence[Any]) -> Family:
+        """None: a probability doesn't tell the number of trials."""
+        raise OptionError("'binomial' leaves open how many trials there are; give fp.Binomial(n=...) instead.")
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Probabilities."""
@@ -139,7 +145,7 @@ class Binomial(Family):
         return f"the whole numbers 0 to {self.n}"
 
     def torch_density(self, parameters: Mapping[str, Any], x: Any) -> tuple[Any, Any]:
-        """Mantissa and scale (`engine/torch/inputs.py`): derivatives are right also at p = 0, where the logarithm has none."""
+        """Mantissa and scale: derivatives are right also at p = 0, where the logarithm has none."""
         import torch
 
         p, rest = parameters["p"], self.n - x

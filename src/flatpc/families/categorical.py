@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from flatpc._options import put, whole_number
 from flatpc._typing import Array
 from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import SIMPLEX_TOLERANCE, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.finite import Finite
 from flatpc.families.initialize import random_simplex
 
@@ -47,6 +47,11 @@ class Categorical(Finite):
     def n_categories(self) -> int:
         """The option n."""
         return self.n
+
+    @classmethod
+    def for_parameters(cls, values: Sequence[Any]) -> Family:
+        """As many values as there are probabilities."""
+        return cls(n=np.size(values[0])) if len(values) == 1 else cls()
 
     def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """`p [width, n]`."""

@@ -159,6 +159,16 @@ class Discretized(Wrapping):
 
     def _log_probabilities(self, parameters: Parameters, values: Array) -> Array:
         start, end = self._ends(values)
+        far = (start == end) & ~self.outside(values)
+        if not far.any():
+            return self._log_between(parameters, start, end)
+        # Floating-point numbers out there are further apart than r.
+        out = np.asarray(self.family.log_density(parameters, values) + np.log(self.resolution))
+        if not far.all():
+            out[~far] = self._log_between(parameters, start[~far], end[~far])
+        return out
+
+    def _log_between(self, parameters: Parameters, start: Array, end: Array) -> Array:
         if self.family.follows("log_between", of="cdf"):
             return self.family.log_between(parameters, start, end)
         inside = self.family.cdf(parameters, end) - self.family.cdf(parameters, start)

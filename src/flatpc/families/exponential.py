@@ -91,7 +91,7 @@ class Exponential(Family):
         return {"mean": np.maximum(ratio(statistics["sum"], statistics["count"], parameters["mean"]), self.min_mean)}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
-        """Z with mean = min_mean + exp(z)."""
+        """`z` with mean = min_mean + exp(z)."""
         return {"mean": np.log(np.maximum(parameters["mean"] - self.min_mean, 0.01 * self.min_mean))}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:

@@ -80,7 +80,7 @@ class Gamma(Family):
         return {**drawn, "shape": np.minimum(drawn["shape"], self.max_shape)}
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
-        """K log(k/m) + (k-1) log x - k x/m - log Γ(k); 0 where x is NaN."""
+        """`k log(k/m) + (k-1) log x - k x/m - log Γ(k)`; 0 where x is NaN."""
         value, seen = masked(x)
         k, mean = parameters["shape"], parameters["mean"]
         possible = value[:, None] > 0
@@ -116,7 +116,7 @@ class Gamma(Family):
         return {**statistics, "logs": statistics["logs"] + statistics["count"] * np.log(old["mean"] / new["mean"])}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
-        """Z with shape = LEAST_SHAPE + exp(z); the logarithm of the mean."""
+        """`z` with shape = LEAST_SHAPE + exp(z); the logarithm of the mean."""
         above = np.maximum(parameters["shape"] - LEAST_SHAPE, 0.01 * LEAST_SHAPE)
         return {"shape": np.log(above), "mean": np.log(parameters["mean"])}
 
@@ -150,7 +150,7 @@ class Gamma(Family):
         return np.asarray(parameters["mean"] ** 2 / parameters["shape"])
 
     def entropy(self, parameters: Parameters) -> Array:
-        """K + log(m/k) + log Γ(k) + (1-k) ψ(k)."""
+        """`k + log(m/k) + log Γ(k) + (1-k) ψ(k)`."""
         k, mean = parameters["shape"], parameters["mean"]
         return np.asarray(k + np.log(mean / k) + gammaln(k) + (1 - k) * digamma(k))
 

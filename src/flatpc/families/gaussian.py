@@ -19,6 +19,8 @@ from flatpc.families.initialize import k_means
 
 NARROW = 1e-4
 """Standard deviations below which an interval's probability is its width times the density."""
+FAR_OUT = 500.0
+"""Standard deviations beyond which the square of a number has lost the digits that differences need."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +253,9 @@ class Gaussian(Family):
             first = np.where(narrow, middle * (1 - width**2 / 12), left - right)
             ends = np.where(np.isinf(a), 0.0, a * left) - np.where(np.isinf(b), 0.0, b * right)
             second = np.where(narrow, middle**2 * (1 - width**2 / 6) + width**2 / 12, 1 + ends)
-        first = np.clip(first, a, b)
-        second = np.maximum(second, first**2)
+        far, at, more = _far_moments(a, b)
+        first = np.clip(np.where(far, at, first), a, b)
+        second = np.maximum(np.where(far, at**2 + more, second), first**2)
         scale = np.sqrt(parameters["variance"])
         return {
             "count": flow.sum(axis=0),
@@ -322,3 +325,21 @@ class Gaussian(Family):
         deviation = x[..., None] - parameters["mean"][:, None, :]
         once = flow * deviation
         return {"count": flow.sum(1), "deviation": once.sum(1), "squares": (once * deviation).sum(1)}
+
+
+def _far_moments(a: Array, b: Array) -> tuple[NDArray[np.bool_], Array, Array]:
+    """Whether a whole interval of standardised numbers is far out, and their mean and variance if it is.
+
+    Differences of squares have no digits left there. But from the end next to the mean, the density falls as that of an
+    exponential distribution, cut off at the other end.
+    """
+    near, width = np.minimum(abs(a), abs(b)), b - a
+    far = (near > FAR_OUT) & (np.sign(a) == np.sign(b)) & np.isfinite(near)
+    slope = np.where(far, near, 1.0)
+    length = np.minimum(np.where(far, width, 0.0) * slope, 300.0)
+    flat = length < 1e-2  # where the closed forms have lost too many digits
+    u = np.where(flat, 1.0, length)
+    mean = np.where(flat, length / 2 - length**2 / 12, 1 - u / np.expm1(u))
+    variance = np.where(flat, length**2 / 12, 1 - u**2 * np.exp(u) / np.expm1(u) ** 2)
+    start = np.where(a > 0, a, b)
+    return far, start + np.sign(start) * mean / slope, variance / slope**2

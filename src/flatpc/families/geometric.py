@@ -41,7 +41,7 @@ class Geometric(Poisson):
     native: ClassVar[str | None] = None
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
-        """X log(r / (1+r)) - log(1+r); 0 where x is NaN."""
+        """`x log(r / (1+r)) - log(1+r)`; 0 where x is NaN."""
         value, seen = masked(x)
         rate = parameters["rate"]
         log_p = xlogy(value[:, None], rate / (1 + rate)) - np.log1p(rate)
@@ -62,7 +62,7 @@ class Geometric(Poisson):
         return np.zeros_like(parameters["rate"])
 
     def variance(self, parameters: Parameters) -> Array:
-        """R (1 + r)."""
+        """`r (1 + r)`."""
         return np.asarray(parameters["rate"] * (1 + parameters["rate"]))
 
     def entropy(self, parameters: Parameters) -> Array:

@@ -29,7 +29,7 @@ class LogNormal(Gaussian):
     min_variance
         Learning keeps every variance at this or more.
     max_variance
-        And at this or less, if it is given.
+        Learning keeps every variance at this or less; None for no upper bound.
 
     Raises
     ------

@@ -153,7 +153,7 @@ class MappedGaussian(MultivariateGaussian):
         return self.inner.initialize_from(self.forward(x), width, rng, spread)
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
-        """Log q(t(x)) + Σ log t'(x), of the known entries."""
+        """`log q(t(x)) + Σ log t'(x)`, of the known entries."""
         return self.inner.log_density(parameters, self.forward(x)) + self._log_slopes(x)[:, None]
 
     def statistics(self, parameters: Parameters, x: Array, flow: Array) -> Statistics:

@@ -69,7 +69,7 @@ class NegativeBinomial(Poisson):
         return {**drawn, "rate": np.maximum(drawn["rate"] * scale / 2, self.min_rate)}
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
-        """Log Γ(x+s) - log Γ(s) - log x! + s log(s / (s+r)) + x log(r / (s+r)); 0 where x is NaN."""
+        """`log Γ(x+s) - log Γ(s) - log x! + s log(s / (s+r)) + x log(r / (s+r))`; 0 where x is NaN."""
         value, seen = masked(x)
         k, rate, size = value[:, None], parameters["rate"], parameters["size"]
         counted = -betaln(k + 1, size) - np.log(k + size)
@@ -150,12 +150,12 @@ class NegativeBinomial(Poisson):
         return {**super().constrain(free), "size": np.exp(np.clip(free["size"], *np.log(SIZES)))}
 
     def mode(self, parameters: Parameters) -> Array:
-        """R (s-1) / s, rounded down."""
+        """`r (s-1) / s`, rounded down."""
         rate, size = parameters["rate"], parameters["size"]
         return np.floor(np.maximum(rate * (size - 1) / size, 0.0))
 
     def variance(self, parameters: Parameters) -> Array:
-        """R + r² / s."""
+        """`r + r² / s`."""
         return np.asarray(parameters["rate"] + parameters["rate"] ** 2 / parameters["size"])
 
     def entropy(self, parameters: Parameters) -> Array:

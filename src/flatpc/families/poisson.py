@@ -77,7 +77,7 @@ class Poisson(Family):
         return {"rate": np.maximum(rate, self.min_rate)}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
-        """Z with rate = min_rate + exp(z)."""
+        """`z` with rate = min_rate + exp(z)."""
         return {"rate": np.log(np.maximum(parameters["rate"] - self.min_rate, 0.01 * self.min_rate))}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:

@@ -84,7 +84,7 @@ class Transformed(Wrapping):
         return self.family.initialize_from(self.transform.forward(x), width, rng, spread)
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
-        """Log q(t(x)) + log t'(x); 0 where x is NaN."""
+        """`log q(t(x)) + log t'(x)`; 0 where x is NaN."""
         possible = ~self.outside(x)
         inside = np.where(possible & ~np.isnan(x), x, self.transform.inverse(np.zeros(1))[0])
         logs = self.family.log_density(parameters, self.transform.forward(inside)) + self.transform.log_slope(inside)[:, None]

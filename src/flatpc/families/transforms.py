@@ -41,7 +41,7 @@ class Transform:
         return ()
 
     def forward(self, x: Array) -> Array:
-        """Z = t(x).
+        """`z = t(x)`.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Log(Transform):
     Parameters
     ----------
     shift
-        What all values are above.
+        Every value must be greater than this.
     scale
         The unit of x.
 
@@ -139,7 +139,7 @@ class Log(Transform):
         return self.shift
 
     def forward(self, x: Array) -> Array:
-        """Log u."""
+        """`log u`."""
         u = (x - self.shift) / self.scale
         return np.asarray(np.log(np.where(u > 0, u, np.where(np.isnan(u), np.nan, 1.0))))
 

@@ -70,7 +70,7 @@ def fit_conditional(
     Parameters
     ----------
     circuit
-        To start from: best one that was fitted to the rows.
+        Where to start; preferably a circuit that was fitted to the rows.
     X
         Rows; where the variable is missing they are left out.
     variable

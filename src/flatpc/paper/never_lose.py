@@ -50,7 +50,7 @@ from flatpc.search.choosing import choose
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample
-from flatpc.search.training import INPUT_PSEUDOCOUNT, STEP_SIZES, Candidate, Task, batch_size
+from flatpc.search.training import INPUT_PSEUDOCOUNT, STEP_SIZES, Task, Trial, batch_size
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -125,7 +125,7 @@ def compare(data: Splits, seed: int, options: Options, contenders: Sequence[str]
         [Split(Sample(data.train), Sample(data.valid))], [Bernoulli()] * n_variables, seed, "raise", 1, [True] * n_variables
     )
     out = {"rows": float(len(data.train))}
-    start: Candidate | None = None
+    start: Trial | None = None
     for name in contenders:
         began = time.perf_counter()
         if name == "default":
@@ -158,14 +158,14 @@ def _hidden(n_rows: int, options: Options) -> Plan:
     return Plan("hclt", {"n_latents": width, **start}, trained=True)
 
 
-def _trained(task: Task, start: Candidate, regularizer: tuple[Any, ...], options: Options) -> Candidate:
+def _trained(task: Task, start: Trial, regularizer: tuple[Any, ...], options: Options) -> Trial:
     candidate = start.variant(regularizer=regularizer)
     for _ in range(options.rounds):
         task.train_round(candidate, options.epochs, np.inf)
     return candidate
 
 
-def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
+def _adam(task: Task, start: Trial, regularizer: Any, options: Options) -> Fit:
     size = batch_size(len(task.splits[0].train), 0)
     steps = -(-len(task.splits[0].train) // size)
     epochs = max(1, min(options.rounds * options.epochs, options.most_steps // steps))
@@ -175,7 +175,7 @@ def _adam(task: Task, start: Candidate, regularizer: Any, options: Options) -> F
     )  # fmt: skip
 
 
-def _pruned(task: Task, start: Candidate, regularizer: Any, options: Options) -> Fit:
+def _pruned(task: Task, start: Trial, regularizer: Any, options: Options) -> Fit:
     return fit(
         start.parts[0].make(), task.splits[0].train.X, valid=task.splits[0].valid.X, epochs=options.rounds * options.epochs,
         batch_size=batch_size(len(task.splits[0].train), 0), method=EM(linear(*STEP_SIZES[0])),

@@ -6,13 +6,14 @@ those of the event, by the family's cdf. All else of the circuit stays as it is,
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from flatpc._options import choice, instance, seed_number, whole_number
+from flatpc._options import as_float, choice, instance, seed_number, shown, whole_number
 from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
@@ -20,12 +21,12 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.queries.answers import answering, bytes_of_units, refuse_impossible, row_blocks
+from flatpc.queries.event_inputs import Seen, SeenTogether
 from flatpc.queries.sampling import _BYTES_PER_VISIT, _draw
-from flatpc.queries.seen import Seen, SeenTogether
 from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
 
-Event = tuple[float, float] | list[float] | float
-"""Bounds, both of which belong to it; a list of values; or one value."""
+Event = tuple[float, float] | list[float]
+"""Bounds, both of which belong to it; or different values."""
 
 
 def within(circuit: Circuit, events: Mapping[int, Event]) -> Circuit:
@@ -48,8 +49,8 @@ def variables_of(node: Any) -> tuple[int, ...]:
 
 def _seen(family: Family, event: Event) -> Seen:
     if isinstance(event, tuple):
-        return Seen(family, low=float(event[0]), high=float(event[1]))
-    return Seen(family, values=tuple(float(value) for value in (event if isinstance(event, list) else [event])))
+        return Seen(family, low=event[0], high=event[1])
+    return Seen(family, values=tuple(event))
 
 
 def _seen_together(node: Input, events: Mapping[int, Event]) -> SeenTogether:
@@ -82,7 +83,8 @@ def event_log_prob(
     circuit
         The circuit.
     X
-        A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None: none.
+        A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None if there is
+        no further evidence.
     events
         Variable -> `(low, high)`, bounds that belong to the range and may be infinite; a list of values; or a value.
     missing
@@ -100,15 +102,16 @@ def event_log_prob(
     Raises
     ------
     OptionError
-        A variable is none of the circuit's, or bounds are in the wrong order.
+        A variable is none of the circuit's, an event is neither a range nor values, or bounds are in the wrong order.
     FamilyError
         A family has no cdf; or, over several variables, knows no probability of a range.
     DataError
         As for `log_prob`.
     """
-    rows = _evidence(circuit, events, X, missing)
+    known = read_events(circuit, events)
+    rows = _evidence(circuit, known, X, missing)
     run, precision = answering(X, engine, dtype, device)
-    return run.log_prob(within(circuit, events), rows, dtype=precision)
+    return run.log_prob(within(circuit, known), rows, dtype=precision)
 
 
 def sample_given_events(
@@ -161,11 +164,12 @@ def sample_given_events(
         As for `log_prob`; and if the evidence has probability zero.
     """
     n, rng = whole_number("n", n, 1), np.random.default_rng(seed_number(seed))
-    rows = _evidence(circuit, events, given, missing)
-    seen = within(circuit, events)
+    known = read_events(circuit, events)
+    rows = _evidence(circuit, known, given, missing)
+    seen = within(circuit, known)
     run, precision = answering(given, engine, dtype, device)
     unknown = rows.copy()
-    unknown[:, list(events)] = np.nan
+    unknown[:, list(known)] = np.nan
     out = np.repeat(unknown[None], n, axis=0)
     for block in row_blocks(len(rows), bytes_of_units(circuit)):
         which = np.arange(len(rows))[block]
@@ -191,15 +195,39 @@ def read_without(circuit: Circuit, X: Any, variables: Iterable[Any], missing: st
     return read_rows(circuit, table, "marginalize").copy()
 
 
-def _evidence(circuit: Circuit, events: Mapping[int, Any], X: Any, missing: str) -> Array:
-    """Rows of `within`: 1 where there are events, known values, and NaN."""
+def read_events(circuit: Circuit, events: Any) -> dict[int, Event]:
+    """Events as they are said, checked; a value becomes a list of one.
+
+    Raises `OptionError` for what is neither `(low, high)` nor a value nor a list of some.
+    """
     n_variables = check_circuit(circuit).n_variables
     instance("events", events, Mapping, "a dict such as {0: 1} or {0: (low, high)}")
-    rows = np.full((1, n_variables), np.nan) if X is None else read_without(circuit, X, events, missing)
-    for variable, event in events.items():
+    for variable in events:
         if not 0 <= whole_number("events", variable, 0) < n_variables:
             raise OptionError(f"There is no variable {variable}; the circuit has {n_variables}.", option="events")
-        if isinstance(event, tuple) and (len(event) != 2 or not event[0] <= event[1]):
-            raise OptionError(f"The range of variable {variable} is {event}; give (low, high), low first.", option="events")
-        rows[:, variable] = 1.0
+    return {operator.index(variable): _read_event(variable, event) for variable, event in events.items()}
+
+
+def _read_event(variable: int, event: Any) -> Event:
+    if isinstance(event, tuple):
+        bounds = [as_float(end) for end in event]
+        if len(bounds) != 2 or not bounds[0] <= bounds[1]:
+            raise OptionError(
+                f"The range of variable {variable} is {shown(event)}; give two numbers (low, high), low first.", option="events"
+            )
+        return bounds[0], bounds[1]
+    wanted = event if isinstance(event, list) else [event]
+    values = [float(value) if isinstance(value, bool | np.bool_) else as_float(value) for value in wanted]
+    if not values or np.isnan(values).any():
+        raise OptionError(
+            f"The event of variable {variable} is {shown(event)}; give a number, a list of numbers, or a range (low, high).",
+            option="events",
+        )
+    return list(dict.fromkeys(values))
+
+
+def _evidence(circuit: Circuit, events: Mapping[int, Event], X: Any, missing: str) -> Array:
+    """Rows of `within`: 1 where there are events, known values, and NaN."""
+    rows = np.full((1, circuit.n_variables), np.nan) if X is None else read_without(circuit, X, events, missing)
+    rows[:, list(events)] = 1.0
     return rows

@@ -23,10 +23,10 @@ from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
 from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
+from flatpc.search.column_maps import fronts
 from flatpc.search.floors import varying
 from flatpc.search.folds import check_jobs
 from flatpc.search.from_sources import learn_on
-from flatpc.search.fronts import fronts
 from flatpc.search.judging import BY_CURVATURE, splits
 from flatpc.search.plans import (
     FLOORS,
@@ -42,7 +42,7 @@ from flatpc.search.plans import (
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
 from flatpc.search.suiting import choose_families, normal_instead
-from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, Candidate, OutOfTime, Round, Task, build, finish, replay
+from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Round, Task, Trial, build, finish, replay
 from flatpc.search.work import of_tree, read_effort
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.options import FamilyLike, read_columns
@@ -99,7 +99,7 @@ def choose(
     effort: str | float = "normal",
     judge: str = "auto",
     structure: str = "auto",
-    n_latents: int | None = None,
+    n_latents: int | str = "auto",
     regularizer: Any = "auto",
     sharpness: Any = "auto",
     average: bool = True,
@@ -159,9 +159,9 @@ def choose(
         tables whose columns all have categories, and with few rows they pick worse models than `"cv"` does
         (`docs/how-to/choosing-without-validation.md`).
     structure, n_latents
-        `"auto"` and None try several; otherwise only these are tried.
+        `"auto"` tries several; otherwise only these are tried.
     regularizer, sharpness
-        `"auto"` tries several; None none; anything else is as for `fit`, and used for all trained models.
+        `"auto"` tries several, None uses none; anything else is as for `fit`, and used for all trained models.
     average
         False chooses a single model.
     time_budget
@@ -198,7 +198,7 @@ def choose(
         families = read_columns(rows[weights > 0], family)[1]
     judges = None if valid is None else Sample.read(read_columns(valid, families)[0], valid_weight)
     check_valid_weight(valid, valid_weight)
-    wishes = Wishes(structure, None if n_latents is None else whole_number("n_latents", n_latents, 1))
+    wishes = Wishes(structure, None if is_auto(n_latents) else whole_number("n_latents", n_latents, 1, why="or 'auto'"))
     found = search(
         Sample.of(rows, weights, groups), families, valid=judges, effort=effort, judge=judge, wishes=wishes,
         regularizer=regularizer, sharpness=sharpness, average=average, time_budget=time_budget, seed=seed, missing=missing,
@@ -277,7 +277,7 @@ class _Search:
             raise OptionError(f"judge={judge!r} is for tables whose columns all have categories; take 'cv' or 'holdout'.")
         self.fixed, self.tried = candidates(regularizer, sharpness, EM())
         self.free = is_auto(sharpness) and is_auto(regularizer)
-        self.pool: list[Candidate] = []
+        self.pool: list[Trial] = []
         self.too_large: dict[str, None] = {}
         """Structures that there was no memory for, in order."""
         self.spent = spent + of_fronts
@@ -301,14 +301,14 @@ class _Search:
         best = min(self.pool, key=lambda c: c.valid_nll, default=None)
         return 0.0 if best is None or not self.refits else AVERAGED * self._again(best)
 
-    def _again(self, candidate: Candidate) -> float:
+    def _again(self, candidate: Trial) -> float:
         """Work of learning it once more, from all rows."""
         if self._goes_on(candidate):
             return candidate.passes / candidate.seen * len(self.rows) * FINISHING_EPOCHS
         share = len(self.rows) / sum(len(split.train) for split in self.task.splits)
         return share * (candidate.building + candidate.kept)
 
-    def _goes_on(self, candidate: Candidate) -> bool:
+    def _goes_on(self, candidate: Trial) -> bool:
         """Whether it learns on from all rows, which hardly differ from those that it has learnt from, and not from the start."""
         return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.n_rows > 1.5 * MOST_ROWS
 
@@ -434,17 +434,17 @@ class _Search:
             f.floor is not None and v for front in self.fronts for f, v in zip(front.families, self.task.varies, strict=True)
         )
 
-    def _halve(self, plans: Sequence[Plan], floor: float | None = None) -> Candidate | None:
+    def _halve(self, plans: Sequence[Plan], floor: float | None = None) -> Trial | None:
         """Successive halving over plans; the best of those that are left."""
         if not plans:
             return None
-        racing: list[Candidate] = []
+        racing: list[Trial] = []
         rounds = 1 + sum(1 for n in range(len(plans)) if len(plans) >> n >= 2 * SURVIVORS)
         began, whole = self.spent, SIZES_SHARE * max(self.left, 0.0)
         for number in range(rounds):
             survivors = len(plans) if number == 0 else max(SURVIVORS, len(plans) >> number)
             racing = sorted(racing, key=lambda c: c.valid_nll)[:survivors]
-            entrants: Sequence[Plan | Candidate] = plans if number == 0 else racing
+            entrants: Sequence[Plan | Trial] = plans if number == 0 else racing
             for place, entrant in enumerate(entrants):
                 allowance = (began + whole * (number + 1) / rounds - self.spent) / (len(entrants) - place)
                 if allowance <= 0 and (racing or self.pool):
@@ -461,7 +461,7 @@ class _Search:
             self._say(f"round {number + 1} of {rounds} of trained models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
 
-    def _tune(self, best: Candidate) -> Candidate:
+    def _tune(self, best: Trial) -> Trial:
         """The same with more latents or else fewer; of correlated columns, also with less in common or else more."""
         most = int(max(split.train.weight for split in self.task.splits)) // 4
         ways: dict[str, tuple[Callable[[Any], Any], ...]] = {
@@ -476,7 +476,7 @@ class _Search:
                     break
         return best
 
-    def _while_better(self, best: Candidate, option: str, following: Callable[[Any], Any]) -> Candidate:
+    def _while_better(self, best: Trial, option: str, following: Callable[[Any], Any]) -> Trial:
         """One option changed step by step, each model trained as the last one was."""
         while option in best.plan.options:
             other = self._with_option(best, option, following(best.plan.options[option]))
@@ -485,7 +485,7 @@ class _Search:
             best = other
         return best
 
-    def _with_option(self, best: Candidate, option: str, value: Any) -> Candidate | None:
+    def _with_option(self, best: Trial, option: str, value: Any) -> Trial | None:
         """The same with another option; None if it was tried already, or too little work is left."""
         plan = replace(best.plan, options={**best.plan.options, option: value})
         dear = self._cost(plan) + 1.5 * plan.n_latents / best.plan.n_latents * best.training > TUNING_SHARE * self.left
@@ -499,7 +499,7 @@ class _Search:
             self._say(plan.name)
         return other
 
-    def _regularize(self, best: Candidate) -> Candidate:
+    def _regularize(self, best: Trial) -> Trial:
         """Go on from the best one with each regulariser, and with none."""
         variants = list(dict.fromkeys([best.regularizer, *self.tried])) if self.tried else []
         end = self.spent + self.left * (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
@@ -516,7 +516,7 @@ class _Search:
         self._say("regularisers")
         return min([best, *tried], key=lambda c: c.valid_nll)
 
-    def _other_floors(self, best: Candidate) -> Candidate:
+    def _other_floors(self, best: Trial) -> Trial:
         """Lower floors of the variance for as long as they help, or else a higher one, at the cost of regularisers at most."""
         if not self._has_floors():
             return best
@@ -538,7 +538,7 @@ class _Search:
         self._say("floors of variances")
         return best
 
-    def _train_on(self, last: Candidate, share: float) -> None:
+    def _train_on(self, last: Trial, share: float) -> None:
         """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
         end = self.spent + self.left * (share if self.average else 1.0)
         while self.spent < end and not last.exhausted:
@@ -548,7 +548,7 @@ class _Search:
                 break
         self._say("the best one trained on")
 
-    def _copy(self, best: Candidate) -> None:
+    def _copy(self, best: Trial) -> None:
         """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.
 
         The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
@@ -568,7 +568,7 @@ class _Search:
                 tried[whole] = cross_fitted_nll(both, self.task.judges)
             self._say(f"copy {copy} of the best one")
 
-    def _try(self, plan: Plan) -> Candidate | None:
+    def _try(self, plan: Plan) -> Trial | None:
         """A candidate; None if there is no memory for it, unless it is what the user asked for."""
         try:
             return self._start(plan)
@@ -578,13 +578,13 @@ class _Search:
             self.too_large[NAMES[plan.structure]] = None
             return None
 
-    def _start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
+    def _start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Trial:
         candidate = self.task.start(plan, copy, whole)
         self.spent += candidate.building
         self.pool.append(candidate)
         return candidate
 
-    def _train(self, candidate: Candidate, epochs: int, allowance: float, planned: Round | None = None) -> None:
+    def _train(self, candidate: Trial, epochs: int, allowance: float, planned: Round | None = None) -> None:
         """A further round, or one like another candidate's."""
         before = candidate.training
         try:
@@ -638,7 +638,7 @@ class _Search:
             return NAMES_OF_JUDGES[self.task.by_curvature.name]
         return "validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn"
 
-    def _refit(self, chosen: Sequence[Candidate]) -> list[Circuit]:
+    def _refit(self, chosen: Sequence[Trial]) -> list[Circuit]:
         task = replace(self.task, deadline=math.inf)
         fronts = [self.fronts[candidate.plan.front] for candidate in chosen]
         circuits = [
@@ -647,7 +647,7 @@ class _Search:
         ]
         return [in_users_units(circuit, front.scaling) for circuit, front in zip(circuits, fronts, strict=True)]
 
-    def _learnt(self, chosen: Sequence[Candidate]) -> list[Circuit]:
+    def _learnt(self, chosen: Sequence[Trial]) -> list[Circuit]:
         return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]
 
     def _unjudged(self, began: float) -> Choice:
@@ -660,7 +660,7 @@ class _Search:
             circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - began
         )  # fmt: skip
 
-    def _watched(self, candidate: Candidate, row: Row) -> None:
+    def _watched(self, candidate: Trial, row: Row) -> None:
         assert self.watch is not None
         self.watch(f"{candidate.name}  epoch {row['epoch']}", min(self.spent / max(self.effort, 1e-9), 1.0))
 
@@ -670,7 +670,7 @@ class _Search:
             self.say(self.spent, f"{what}: best so far {best.valid_nll:.4f}, {best.name}")
 
 
-def _outcome(c: Candidate, weight: float, volume: float) -> Outcome:
+def _outcome(c: Trial, weight: float, volume: float) -> Outcome:
     return Outcome(
         c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight
     )

@@ -245,7 +245,7 @@ def trained_plans(
 
 def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
     """Mixtures of multivariate Gaussians times other columns, of as many components as there are rows for."""
-    n = sum(kind.native_formula == "gaussian" for kind in families)
+    n = sum(kind.joins for kind in families)
     if not 2 <= n <= MOST_CORRELATED:
         return []
     sizes = [size for size in COMPONENTS if size == 1 or rows.weight >= PER_COLUMN * n * size]

@@ -51,7 +51,7 @@ class Scaling:
         rows = _mapped(rows, transforms)
         shift, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         for j, family in enumerate(families):
-            if not rescales(family):
+            if not family.can_rescale:
                 continue
             known = ~np.isnan(rows[:, j])
             x, w = rows[known, j], None if weights is None else weights[known]
@@ -61,7 +61,7 @@ class Scaling:
             shift[j] = unit * middle if j in transforms or not np.isfinite(family.bounds).any() else 0.0
             # Below this a deviation is rounding: the numbers are all the same.
             scale[j] = unit * spread if spread > 1e-12 else 1.0
-            if isinstance(getattr(family, "family", None), Family):
+            if family.inner is not None:
                 # Atoms and steps have to be the same numbers there and back: a power of two moves no digit.
                 shift[j], scale[j] = 0.0, 2.0 ** np.round(np.log2(scale[j]))
             if not 1 / LARGEST < scale[j] < LARGEST or unit > LARGEST:
@@ -100,16 +100,10 @@ class Scaling:
 
     def own(self, family: Family, j: int) -> Family:
         """The family of a column in the units of learning, with options such as atoms in them."""
-        if j in self.transforms or not rescales(family):
+        if j in self.transforms or not family.can_rescale:
             return family
         some = family.initialize(1, np.random.default_rng(0), "uniform")
         return family.rescaled(some, float(-self.shift[j] / self.scale[j]), float(1 / self.scale[j]))[0]
-
-
-def rescales(family: Family) -> bool:
-    """Whether a family, and the one inside it if it is around another, can be in other units."""
-    inner = getattr(family, "family", None)
-    return family.defines("rescaled") and (not isinstance(inner, Family) or rescales(inner))
 
 
 def _mapped(rows: Array, transforms: Mapping[int, Transform]) -> Array:
@@ -126,7 +120,7 @@ def in_users_units(circuit: Circuit, scaling: Scaling) -> Circuit:
     nodes = list(circuit.nodes)
     parameters: dict[int, Any] = dict(circuit.parameters)
     for i, node in enumerate(nodes):
-        if isinstance(node, Input) and rescales(node.family):
+        if isinstance(node, Input) and node.family.can_rescale:
             own: Any = circuit.parameters[i]
             shift, scale = scaling.of(node)
             family, parameters[i] = node.family.rescaled(own, shift, scale)

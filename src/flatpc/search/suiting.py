@@ -104,13 +104,8 @@ def normal_instead(chosen: Family, given: Family | Sequence[Family]) -> Family:
         return chosen
     if chosen.discrete:
         rounded = (family for family in given if family.grid is not None and not family.set_apart)
-        return next((family for family in rounded if _joins(getattr(family, "family", family))), chosen)
-    return next((family for family in given if _joins(family)), chosen)
-
-
-def _joins(family: Family) -> bool:
-    """Whether variables of the family can be taken together, as Gaussians can."""
-    return family.together([family, family]) is not None
+        return next((family for family in rounded if (family.inner or family).joins), chosen)
+    return next((family for family in given if family.joins), chosen)
 
 
 def _measure(family: Family) -> tuple[Any, ...]:

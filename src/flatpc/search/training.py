@@ -33,10 +33,10 @@ from flatpc.search import work
 from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.by_curvature import Round as JudgedRound
 from flatpc.search.checkpoints import Checkpoints
+from flatpc.search.column_maps import Front
 from flatpc.search.counted import Counted, fitted
 from flatpc.search.floors import with_floor
 from flatpc.search.folds import at_once, train_folds
-from flatpc.search.fronts import Front
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample, judges_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.run.history import Row
 
-Watch = Callable[["Candidate", "Row"], None]
+Watch = Callable[["Trial", "Row"], None]
 
 STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
 """First and last step size of each round; later rounds do as the last."""
@@ -101,7 +101,7 @@ class Part:
 
 
 @dataclass
-class Candidate:
+class Trial:
     """A model on trial, and how it has done."""
 
     plan: Plan
@@ -146,7 +146,7 @@ class Candidate:
         kept = sum(planned.epochs + SLACK for planned in self.rounds)
         return self.training * min(kept / self.epochs, 1.0) if self.epochs else 0.0
 
-    def variant(self, **changes: Any) -> Candidate:
+    def variant(self, **changes: Any) -> Trial:
         """The same model, to go on in another way."""
         return replace(self, parts=[replace(part) for part in self.parts], rounds=list(self.rounds), **changes)
 
@@ -204,14 +204,14 @@ class Task:
         """All of them, as they count."""
         return judges_of([split.valid for split in self.splits])
 
-    def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Candidate:
+    def start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Trial:
         """Build a candidate, and judge it if it is counted."""
         self._check_time()
         spent = len(self.splits) * plan.work(self.n_rows, self.families)
         if plan.trained:
             circuits = [build(plan, split.train, self, copy, whole) for split in self.splits_of(plan)]
             parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
-            return Candidate(plan, parts, np.inf, spent, copy=copy, whole=whole)
+            return Trial(plan, parts, np.inf, spent, copy=copy, whole=whole)
         parts = []
         if plan.front not in self.counted:
             families = self.families_of(plan)
@@ -226,9 +226,9 @@ class Task:
                 spent += self.by_curvature.work(circuit, len(split.train))
             log_prob = log_prob - volume
             parts.append(Part(make, -split.valid.mean(log_prob), log_prob))
-        return Candidate(plan, parts, self._mean(parts), spent)
+        return Trial(plan, parts, self._mean(parts), spent)
 
-    def judge(self, candidate: Candidate) -> Array:
+    def judge(self, candidate: Trial) -> Array:
         """Log-likelihoods of all judges, one split's after the other's."""
         plan = candidate.plan
         for part, split, volume in zip(candidate.parts, self.splits_of(plan), self.volumes_of(plan), strict=True):
@@ -238,7 +238,7 @@ class Task:
                 part.log_prob = np.asarray(part.make().log_prob(split.valid.X, missing=self.missing)) - volume
         return np.concatenate([part.log_prob for part in candidate.parts])
 
-    def train_round(self, candidate: Candidate, most: int, allowance: float) -> None:
+    def train_round(self, candidate: Trial, most: int, allowance: float) -> None:
         """Train for as many epochs as the allowance of work is enough for, and keep what is better than before."""
         number = candidate.begun
         candidate.begun += 1
@@ -261,12 +261,12 @@ class Task:
             most = min(most, MOST_EPOCHS)
             self._train(candidate, replace(planned, epochs=most, last=last, seed=seed + candidate.epochs))
 
-    def follow(self, candidate: Candidate, planned: Round, epochs: int) -> None:
+    def follow(self, candidate: Trial, planned: Round, epochs: int) -> None:
         """Train as another one was in a round, for so many epochs, and keep what is better than before."""
         candidate.regularizer, candidate.floor = planned.regularizer, planned.floor
         self._train(candidate, replace(planned, epochs=epochs, seed=planned.seed + candidate.copy))
 
-    def _train(self, candidate: Candidate, planned: Round) -> None:
+    def _train(self, candidate: Trial, planned: Round) -> None:
         patience = max(PATIENCE, planned.epochs // 3)
         results, done, stopped = [], 0, ""
         for split, result in self._folds(candidate, planned, patience):
@@ -289,7 +289,7 @@ class Task:
             # What it learnt is kept; the search is to end, too.
             raise KeyboardInterrupt if stopped == "interrupted" else OutOfTime
 
-    def _folds(self, candidate: Candidate, planned: Round, patience: int) -> Iterator[tuple[Split, Fit]]:
+    def _folds(self, candidate: Trial, planned: Round, patience: int) -> Iterator[tuple[Split, Fit]]:
         """A round on each split, one after the other or at once."""
         splits = self.splits_of(candidate.plan)
         if self.by_curvature is None and at_once(self.n_jobs, len(splits)):
@@ -304,7 +304,7 @@ class Task:
     def _stopping(self, patience: int | None) -> Stopping:
         return Stopping(patience, None if self.deadline == np.inf else max(self.deadline - clock.now(), 1e-3))
 
-    def _run(self, candidate: Candidate, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
+    def _run(self, candidate: Trial, circuit: Circuit, split: Split, planned: Round, patience: int) -> Fit:
         watch = self.watch
         callbacks: tuple[Callback, ...] = () if watch is None else (lambda row, _: watch(candidate, row),)
         if self.by_curvature is not None:
@@ -318,7 +318,7 @@ class Task:
         stopping = self._stopping(patience)
         return run(circuit, split.train, self, planned, valid=split.valid, stopping=stopping, callbacks=callbacks)
 
-    def _keep(self, candidate: Candidate, planned: Round, results: Sequence[Fit]) -> None:
+    def _keep(self, candidate: Trial, planned: Round, results: Sequence[Fit]) -> None:
         """Take over the parts that got better, if the candidate has on average."""
         found = [
             result.best_nll + split.valid.mean(np.broadcast_to(volume, len(split.valid)))
@@ -381,7 +381,7 @@ def run(
     raise AssertionError
 
 
-def replay(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
+def replay(candidate: Trial, rows: Sample, task: Task) -> Circuit:
     """The candidate built from these rows, in its own units, and trained as it was, without validation."""
     circuit = build(candidate.plan, rows, task, candidate.copy, candidate.whole)
     for planned in candidate.rounds:
@@ -389,7 +389,7 @@ def replay(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
     return circuit
 
 
-def finish(candidate: Candidate, rows: Sample, task: Task) -> Circuit:
+def finish(candidate: Trial, rows: Sample, task: Task) -> Circuit:
     """The candidate trained on with these rows, in small steps that grow smaller, without validation."""
     last = candidate.rounds[-1]
     ends = (1.0, 1.0) if last.batch_size == ALL_ROWS else (last.last, last.last / 3)

@@ -27,7 +27,7 @@ SIZE = 4
 def correlated_blocks(
     X: Any, size: int = SIZE, *, family: FamilyLike = "gaussian", cost: float = 1.0, sample_weight: Any = None
 ) -> Blocks:
-    """Columns in blocks, of which those of one depend on one another, by partial correlation.
+    """Columns grouped into blocks that depend on one another, by partial correlation.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -72,7 +72,7 @@ def correlated_blocks(
 def find_blocks(rows: Array, families: Sequence[Family], size: int, cost: float, weights: Array | None = None) -> Blocks:
     """`correlated_blocks` of rows that have been read."""
     n = float(len(rows) if weights is None else weights.sum())
-    joinable = [v for v, family in enumerate(families) if family.together([family, family]) is not None]
+    joinable = [v for v, family in enumerate(families) if family.joins]
     block: dict[int, tuple[int, ...]] = {v: (v,) for v in range(len(families))}
     if len(joinable) > 1 and n > 1:
         partial = _partial_correlations(rows[:, joinable], weights)
@@ -116,7 +116,7 @@ def read_blocks(blocks: Any, rows: Array, families: Sequence[Family], cost: floa
     elif isinstance(blocks, str) and blocks == "auto":
         found = find_blocks(rows, families, SIZE, cost, weights)
     elif isinstance(blocks, str) and blocks == "all":
-        joined = tuple(v for v, family in enumerate(families) if family.together([family, family]) is not None)
+        joined = tuple(v for v, family in enumerate(families) if family.joins)
         found = sorted([joined, *(block for block in alone if block[0] not in joined)]) if len(joined) > 1 else alone
     elif isinstance(blocks, str):
         raise wrong("blocks", blocks, "choose 'auto', 'all', None or a list of tuples of columns.")

@@ -13,8 +13,7 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import FlatpcError, OptionError, ParameterError, StructureError
 from flatpc.families.base import Family
-from flatpc.families.categorical import Categorical
-from flatpc.families.registry import family as family_by_name
+from flatpc.families.registry import kind_by_name
 
 Spec = str | tuple[Any, ...]
 Edge = tuple[Hashable, Hashable] | tuple[Hashable, Hashable, float]
@@ -87,10 +86,10 @@ def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
     for place, i in enumerate(order):
         spec = nodes[names[i]]
         below = tuple(position[c] for c in children[i])
-        if spec == "sum":
+        if _kind(spec) == "sum":
             built.append(Sum(below))
             parameters[place] = [weights[i]]
-        elif spec == "product":
+        elif _kind(spec) == "product":
             built.append(Product(below))
         else:
             node, parameters[place] = _read_input(names[i], spec)
@@ -101,6 +100,10 @@ def from_edges(nodes: Mapping[Any, Spec], edges: Iterable[Edge]) -> Circuit:
         # The circuit knows its nodes by number only; the user knows them by name.
         named = _INDEX.sub(lambda match: f"{match[0]} ({names[order[int(match[0])]]!r})", str(error))
         raise type(error)(named) from None
+
+
+def _kind(spec: Any) -> str:
+    return spec if isinstance(spec, str) and spec in ("sum", "product") else "input"
 
 
 def _read_edges(
@@ -117,8 +120,8 @@ def _read_edges(
         for name in (parent, child):
             if name not in index:
                 raise StructureError(f"Edge {edge!r}: there is no node {name!r}; add it to the nodes or correct its name.")
-        kind = nodes[parent]
-        if kind not in ("sum", "product"):
+        kind = _kind(nodes[parent])
+        if kind == "input":
             raise StructureError(f"Edge {edge!r}: {parent!r} is an input, which has no children.")
         if (parent, child) in seen:
             raise StructureError(f"The edge from {parent!r} to {child!r} is given twice; of a sum, add up the two weights.")
@@ -131,7 +134,7 @@ def _read_edges(
             raise ParameterError(f"Edge {edge!r}: {parent!r} is a product, whose edges have no weights.")
         children[index[parent]].append(index[child])
     for name, i in index.items():
-        if nodes[name] in ("sum", "product") and not children[i]:
+        if _kind(nodes[name]) != "input" and not children[i]:
             raise StructureError(f"Node {name!r} is a {nodes[name]} without children; give it edges or leave it out.")
     return children, weights
 
@@ -180,13 +183,12 @@ def _read_input(name: Any, spec: Spec) -> tuple[Input, dict[str, Any]]:
             f"Node {name!r} is {spec!r}; write 'sum', 'product' or (family, variable, parameters...): ('bernoulli', 0, 0.9)."
         )
     kind, variable, *values = spec
-    if kind == "binomial":
-        raise OptionError(f"Node {name!r}: 'binomial' leaves open how many trials there are; give fp.Binomial(n=...) instead.")
-    if kind == "categorical" and len(values) == 1:
-        kind = Categorical(n=np.size(values[0]))
     if not isinstance(kind, str | Family):
         raise StructureError(f"Node {name!r}: {kind!r} is not a family; give one or its name.")
-    family = family_by_name(kind)
+    try:
+        family = kind_by_name(kind).for_parameters(values) if isinstance(kind, str) else kind
+    except OptionError as error:
+        raise OptionError(f"Node {name!r}: {error}") from None
     if len(values) != len(family.names):
         raise ParameterError(
             f"Node {name!r}: {family} takes {len(family.names)} parameters ({', '.join(family.names)}), not {len(values)}."

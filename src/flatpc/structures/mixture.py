@@ -27,7 +27,7 @@ def mixture(
     seed: int = 0,
     sample_weight: Any = None,
 ) -> Circuit:
-    """A mixture of distributions in each of which columns are independent, but for blocks that a multivariate Gaussian takes.
+    """A mixture of distributions with independent columns, apart from blocks that share a multivariate Gaussian.
 
     >>> import numpy as np
     >>> import flatpc as fp
@@ -50,8 +50,8 @@ def mixture(
         A family or its name, for all columns, or a list with one for each. `"categorical"` takes as many values as the column
         shows.
     blocks
-        Which columns are taken together: `"all"` whose families allow it, which are Gaussians; `"auto"`, those of
-        `correlated_blocks`; None, none; or a list of tuples of columns, the others being alone.
+        Which columns are taken together. `"all"`: all Gaussian columns. `"auto"`: those of `correlated_blocks`. None: each column
+        alone. Or a list of tuples of columns; those not listed stay alone.
     pooled
         Of the multivariate Gaussians (`fp.MultivariateGaussian`): how much of their common covariance each is learnt with.
     smoothing

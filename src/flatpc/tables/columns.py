@@ -130,7 +130,7 @@ class Column:
         raw
             The column as it was read; `Columns.encode` reads and encodes a whole table.
         unseen
-            What values are that the column didn't have in training: `"raise"`; `"missing"` or `"rare"`, NaN.
+            Values that the column didn't have in training: `"raise"` refuses them, `"missing"` and `"rare"` give NaN.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class Column:
         return out
 
     def rounded(self, x: Array) -> Array:
-        """Numbers at the column's resolution, but for atoms, and within its bounds.
+        """Numbers rounded to the column's resolution and kept within its bounds; atoms stay as they are.
 
         >>> import numpy as np
         >>> import flatpc as fp

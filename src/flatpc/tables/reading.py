@@ -41,7 +41,7 @@ class RawColumn:
     """float64 with NaN where missing; for text, objects: `str`, and None where missing. Dates are days since 1970, datetimes
     seconds since then, times seconds since midnight, durations seconds."""
     problem: str = ""
-    """Why it can't be a variable, if it can't; who leaves it out needn't care."""
+    """Why it can't be a variable; empty if it can. It matters only if the column is used."""
     form: Form = field(default_factory=Form)
     """How the values are written in the table."""
     levels: tuple[Any, ...] = ()

@@ -418,7 +418,7 @@ def source(X: Any, *, block_rows: int = BLOCK_ROWS) -> Source:
     Returns
     -------
     Source
-        Nothing is read yet, except by a DataLoader or a Ray dataset the names of columns.
+        Nothing is read yet, except the names of the columns of a DataLoader or a Ray dataset.
 
     Raises
     ------

@@ -25,7 +25,6 @@ from flatpc.engine.numba._kernels.columns import (
     JOIN,
     KIND,
     KRONECKER,
-    MIXTURE,
     PARENT,
     PARENT_END,
     SCOPE,
@@ -36,7 +35,7 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner
 from flatpc.engine.numba._kernels.dense import FAST, multiply
-from flatpc.engine.numba._kernels.work_items import scale_of, view
+from flatpc.engine.numba._kernels.work_items import edge_stride, scale_of, view
 
 
 @inner(fastmath=FAST)
@@ -173,7 +172,7 @@ def _from_sum(P, B, W, dW, M, V, E, A, AT, shared, second, space, s, p, position
     to, ap, tp = block_of(AT if second else A, B, P, s), block_of(A, B, P, p), block_of(AT, B, P, p)
     v, vp = view(V, B, P, s), view(V, B, P, p)
     first, last = P.steps[p, CHILD], P.steps[p, CHILD_END]
-    stride = P.steps[p, STRIDE] if P.steps[p, KIND] == MIXTURE else 1
+    stride = edge_stride(P, p)
     share = np.empty(last - first)
     shares(M, P.steps[p, WEIGHT], stride, last - first, share)
     for r in range(lo, hi):

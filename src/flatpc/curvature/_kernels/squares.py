@@ -17,7 +17,6 @@ from flatpc.engine.numba._kernels.columns import (
     CHILD_END,
     DENSE_SUM,
     KIND,
-    MIXTURE,
     ROWS,
     STRIDE,
     TABLE,
@@ -29,7 +28,7 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.dense import FAST
-from flatpc.engine.numba._kernels.work_items import view
+from flatpc.engine.numba._kernels.work_items import edge_stride, view
 
 
 @inner(fastmath=FAST)
@@ -77,7 +76,7 @@ def _squares_dense(P, B, W, M, V, A, OUT, space, s):
 def _squares_sum(P, B, W, M, V, E, A, OUT, space, s):
     a, v = block_of(A, B, P, s), view(V, B, P, s)
     first, n = P.steps[s, CHILD], P.steps[s, CHILD_END] - P.steps[s, CHILD]
-    stride = P.steps[s, STRIDE] if P.steps[s, KIND] == MIXTURE else 1
+    stride = edge_stride(P, s)
     g = np.empty(n)
     for r in range(a.shape[0]):
         u, out = value_row(P, B, s, r), 0.0

@@ -18,8 +18,6 @@ from flatpc.engine.numba._kernels.columns import (
     CATEGORIES,
     CHILD,
     CHILD_END,
-    KIND,
-    MIXTURE,
     STRIDE,
     TABLE,
     VALUE,
@@ -29,7 +27,7 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner
 from flatpc.engine.numba._kernels.dense import FAST, accumulate_outer
-from flatpc.engine.numba._kernels.work_items import view
+from flatpc.engine.numba._kernels.work_items import edge_stride, view
 
 FIRST, SECOND, DIAGONAL = range(3)
 
@@ -92,7 +90,7 @@ def gather_sum(P, B, W, M, marks, V, E, A, VT, AT, count, OUT, shared, what, spa
     """Of a MIXTURE or a SCALAR_SUM."""
     a, at_, v = block_of(A, B, P, s), block_of(AT, B, P, s), view(V, B, P, s)
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
-    stride = P.steps[s, STRIDE] if P.steps[s, KIND] == MIXTURE else 1
+    stride = edge_stride(P, s)
     n = last - first
     p, share = np.empty(n), np.empty(n)
     shares(M, P.steps[s, WEIGHT], stride, n, share)

@@ -24,8 +24,6 @@ from flatpc.engine.numba._kernels.columns import (
     ADJOINT,
     CHILD,
     CHILD_END,
-    KIND,
-    MIXTURE,
     STRIDE,
     TABLE,
     VALUE,
@@ -35,7 +33,7 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner
 from flatpc.engine.numba._kernels.dense import FAST, multiply_transposed
-from flatpc.engine.numba._kernels.work_items import view
+from flatpc.engine.numba._kernels.work_items import edge_stride, view
 
 
 @inner
@@ -211,7 +209,7 @@ def move_sum(P, B, W, dW, M, marks, V, E, A, VT, shared, space, s, lo, hi):
     """A MIXTURE or a SCALAR_SUM, unit by unit; children have the step's own scope."""
     vt, a, v = block_of(VT, B, P, s), block_of(A, B, P, s), view(V, B, P, s)
     k, first, last = P.steps[s, WIDTH], P.steps[s, CHILD], P.steps[s, CHILD_END]
-    stride = P.steps[s, STRIDE] if P.steps[s, KIND] == MIXTURE else 1
+    stride = edge_stride(P, s)
     share = np.empty(last - first)
     shares(M, P.steps[s, WEIGHT], stride, last - first, share)
     for r in range(lo, hi):

@@ -76,7 +76,7 @@ class Evaluator:
         self._upward, self._downward = passes.upward_loops(self.program.structure), passes.downward_loops(self.program.structure)
         self._downward_cost = self._cost.copy()
         for each in self.general:
-            many = each.stride * max(each.rows / _FEW_NUMBERS, 1.0)
+            many = each.stride * max(each.place.rows / _FEW_NUMBERS, 1.0)
             self._cost[each.step] = many * each.family.cost.density
             self._downward_cost[each.step] = many * each.family.cost.statistics
         self._most_rows = work_items.most_rows(self._steps)

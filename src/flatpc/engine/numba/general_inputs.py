@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.engine.numba._kernels import columns
-from flatpc.engine.numba._kernels.underflow import DROP, LN2
+from flatpc.engine.numba._kernels.underflow import put_rows_of_logs
 from flatpc.engine.numba.evidence import Plan
+from flatpc.engine.numba.views import InputBlocks, input_block
 from flatpc.families import asking, packing
 from flatpc.families.base import Family
 
@@ -34,30 +35,20 @@ class GeneralInput:
     family: Family
     width: int
     stride: int
-    rows: int
-    start: int
+    """Of values and adjoints, from one row to the next."""
     scope: int
+    place: InputBlocks
 
-    def block(self, flat: Array) -> Array:
-        """`[rows, width]`: its part of a flat array."""
-        return flat[self.start : self.start + self.rows * self.stride].reshape(self.rows, self.stride)[:, : self.width]
+    def block(self, flat: Array) -> NDArray[Any]:
+        """`[rows, width]`: its part of a flat array of parameters or statistics."""
+        return np.asarray(self.place.view(flat)[0])
 
     def put_values(self, plan: Plan, inputs: Array, values: NDArray[Any], scales: Array, losses: Array) -> None:
         """Write values, scales and losses of all distinct values of a block."""
         value, row, n = (int(plan.batch.at[self.step, c]) for c in (columns.VALUE, columns.ROW, columns.ROWS))
         x = self._distinct(plan, n)
         logs = asking.log_density(self.family, self._parameters(inputs), x)
-        top = logs.max(axis=1)
-        possible = top > -np.inf
-        exponent = np.where(possible & ~asking.all_missing(x), np.floor(np.where(possible, top, 0.0) / LN2) + 1, 0.0)
-        shifted = logs - LN2 * exponent[:, None]
-        dropped = shifted < DROP[values.dtype.name] * LN2
-        to = values[value : value + n * self.stride].reshape(n, self.stride)
-        to[:, : self.width] = np.where(dropped, 0.0, np.exp(np.where(dropped, 0.0, shifted)))
-        to[:, self.width :] = 0
-        scales[row : row + n] = exponent
-        lost = (dropped & (logs > -np.inf)).any(axis=1)
-        losses[row : row + n] = np.where(lost, float(DROP[values.dtype.name]), -np.inf)
+        put_rows_of_logs(values, scales, losses, value, row, self.stride, np.ascontiguousarray(logs), asking.all_missing(x))
 
     def add_statistics(self, plan: Plan, inputs: Array, flows: NDArray[Any], statistics: Array) -> None:
         """Add the statistics of a block from the flows of its distinct values."""
@@ -108,7 +99,7 @@ def general_inputs(circuit: Circuit, program: Program) -> list[GeneralInput]:
     for i, node in enumerate(circuit.nodes):
         s = int(program.step_of[i])
         if isinstance(node, Input) and steps[s, columns.KIND] == columns.GENERAL_INPUT:
-            start, (rows, stride) = program.input_blocks[circuit.owners[i]]
-            scope = int(steps[s, columns.SCOPE])
-            out.append(GeneralInput(s, node.columns, node.family, node.width, stride, rows, start, scope))
+            stride, scope = int(steps[s, columns.STRIDE]), int(steps[s, columns.SCOPE])
+            place = input_block(circuit, program, circuit.owners[i])
+            out.append(GeneralInput(s, node.columns, node.family, node.width, stride, scope, place))
     return out

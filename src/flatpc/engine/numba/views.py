@@ -8,6 +8,7 @@ flat array may have further axes in front.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,11 +46,42 @@ def weight_places(circuit: Circuit, program: Program) -> Ints:
     return np.array(places, np.int64).reshape(-1, 5)
 
 
+@dataclass(frozen=True)
+class InputBlocks:
+    """The rows of numbers (of a table, parameters or statistics) of inputs of equal shape, one input right after the other."""
+
+    start: int
+    n_nodes: int
+    rows: int
+    stride: int
+    width: int
+
+    def view(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """`[..., nodes, rows, units]`."""
+        block = flat[..., self.start : self.start + self.n_nodes * self.rows * self.stride]
+        return block.reshape(*flat.shape[:-1], self.n_nodes, self.rows, self.stride)[..., : self.width]
+
+    def places(self) -> list[tuple[int, int, int, int, int]]:
+        """For each input: where it starts, units, the step from one to the next, rows, the step from one to the next."""
+        starts = self.start + self.rows * self.stride * np.arange(self.n_nodes)
+        return [(int(start), self.width, 1, self.rows, self.stride) for start in starts]
+
+    def followed_by(self, other: InputBlocks) -> InputBlocks | None:
+        """Both, if the other is of the same shape and lies right behind."""
+        end = self.start + self.n_nodes * self.rows * self.stride
+        alike = (self.rows, self.stride, self.width) == (other.rows, other.stride, other.width)
+        return replace(self, n_nodes=self.n_nodes + other.n_nodes) if alike and other.start == end else None
+
+
+def input_block(circuit: Circuit, program: Program, i: int) -> InputBlocks:
+    """Where the numbers of input i are, which owns them."""
+    start, (rows, stride) = program.input_blocks[i]
+    return InputBlocks(start, 1, rows, stride, circuit.widths[i])
+
+
 def input_view(circuit: Circuit, program: Program, flat: NDArray[Any], i: int) -> NDArray[Any]:
     """`[..., rows, units]`: the rows of numbers of input i, which owns them."""
-    offset, (rows, stride) = program.input_blocks[i]
-    block = flat[..., offset : offset + rows * stride].reshape(*flat.shape[:-1], rows, stride)
-    return block[..., : circuit.widths[i]]
+    return input_block(circuit, program, i).view(flat)[..., 0, :, :]
 
 
 def input_views(circuit: Circuit, program: Program, flat: NDArray[Any]) -> dict[int, NDArray[Any]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from flatpc.errors import FamilyError
+
+if TYPE_CHECKING:
+    from flatpc.families.base.family import Family
 
 
 class Cost(NamedTuple):
@@ -50,6 +54,17 @@ class Description:
         return None
 
     @property
+    def inner(self) -> Family | None:
+        """The family that this one is made of, its option `family`: rounded and mapped numbers have one. None for all others."""
+        found = getattr(self, "family", None)
+        return cast("Family", found) if isinstance(found, Description) else None
+
+    @property
+    def can_rescale(self) -> bool:
+        """Whether `rescaled` can be asked: of this family, and of the one that it is made of."""
+        return self.defines("rescaled") and (self.inner is None or self.inner.can_rescale)
+
+    @property
     def is_table(self) -> bool:
         """Whether engines look densities up in `table(parameters)`; see `flatpc.families.Finite`."""
         return False
@@ -68,6 +83,31 @@ class Description:
     def trials(self) -> int:
         """The whole number that the native formula of a binomial takes."""
         return 0
+
+    @classmethod
+    def for_parameters(cls, values: Sequence[Any]) -> Family:
+        """The family of which these are the parameters of a unit, for structures that name a family by a word.
+
+        >>> import flatpc as fp
+        >>> fp.Categorical.for_parameters([[0.2, 0.3, 0.5]]), fp.Gaussian.for_parameters([0.0, 1.0]).names
+        (Categorical(n=3), ('mean', 'variance'))
+
+        Parameters
+        ----------
+        values
+            A value for each of `names`.
+
+        Returns
+        -------
+        Family
+            Here the one with default options, whatever the values are.
+
+        Raises
+        ------
+        OptionError
+            If they leave open which one it is.
+        """
+        return cast("Family", cls())
 
     def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """The shape of each parameter: the units come first.

@@ -66,6 +66,12 @@ class SeveralVariables(Description):
             raise self.lacks("marginal_parameters")
         return dict(parameters)
 
+    @property
+    def joins(self) -> bool:
+        """Whether `together` knows a family over several variables of this one, as it does of Gaussians."""
+        own = cast("Family", self)
+        return self.together([own, own]) is not None
+
     def together(self, families: Sequence[Family]) -> Family | None:
         """The family over several variables that takes variables of these families together, this one being the first.
 
@@ -108,6 +114,26 @@ class SeveralVariables(Description):
 
         (transform,) = transforms
         return cast("Family", self) if transform is None else Transformed(cast("Family", self), transform)
+
+    def forward(self, x: Array) -> Array:
+        """Rows after the maps behind which the family is.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> fp.MultivariateGaussian(2).forward(np.array([[1.0, 7.0]])).tolist()
+        [[1.0, 7.0]]
+
+        Parameters
+        ----------
+        x
+            `[N, d]`, within the support; NaN where unknown.
+
+        Returns
+        -------
+        array
+            `[N, d]`; here the rows themselves.
+        """
+        return x
 
     def sample_given(self, parameters: Parameters, units: NDArray[np.int64], x: Array, rng: np.random.Generator) -> Array:
         """Rows with every unknown entry drawn given the known ones.

@@ -24,6 +24,7 @@ from flatpc._options import choice, number, put, whole_number
 from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input
 from flatpc.engine.contract import Evaluator, Evidence
+from flatpc.engine.numba.views import input_view
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.steps.collect import weighted_sum
@@ -136,12 +137,8 @@ class Softened:
 
     def _views(self, flat: Array) -> list[Array]:
         """`[values, width]` of each softened input."""
-        out = []
-        for i, W in self._tables:
-            offset, (rows, stride) = self.evaluator.program.input_blocks[i]
-            block = flat[offset : offset + rows * stride].reshape(rows, stride)
-            out.append(block[: len(W), : self.evaluator.circuit.widths[i]])
-        return out
+        e = self.evaluator
+        return [input_view(e.circuit, e.program, flat, i)[: len(W)] for i, W in self._tables]
 
     def _bound(self, evidence: Evidence, rows: Ints, row_weights: Array | None) -> tuple[float, Any, Array]:
         e = self.evaluator

@@ -52,7 +52,7 @@ class Adam(Descent):
         check_descent(self)
 
     def move(self, z: Array, gradient: Array, rate: float, state: dict[str, Array]) -> None:
-        """Z ← z - rate · m̂ / (√v̂ + ε), with m̂ and v̂ averages of the gradient and its square."""
+        """`z ← z - rate · m̂ / (√v̂ + ε)`, with m̂ and v̂ averages of the gradient and its square."""
         if not state:
             state |= {"step": np.zeros(()), "first": np.zeros_like(z), "second": np.zeros_like(z)}
         step, first, second = state["step"], state["first"], state["second"]

@@ -83,7 +83,7 @@ class EMLearner:
         """The M-step, if it can use flows up as soon as they are there."""
 
         free = [group for group in self._groups if not group.is_table]
-        self._calls, self._cost = len(free), sum(group.n_nodes * group.width * group.family.cost.update for group in free)
+        self._calls, self._cost = len(free), sum(group.n_units * group.family.cost.update for group in free)
         """Of an update of inputs."""
 
     @property

@@ -41,7 +41,7 @@ class EMStep:
     method
         `"em"`, or `fp.EM(...)` with options.
     regularizer
-        As for `fp.fit`, but for those that need the rows before the first step, such as `Softening`, or that make runs of
+        As for `fp.fit`, except those that need the rows before the first step, such as `Softening`, or that make runs of
         their own, such as `PruneGrow`.
     seed
         Random seed, of what regularisers draw.

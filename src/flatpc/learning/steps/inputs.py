@@ -16,6 +16,7 @@ from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
 from flatpc.engine.numba._kernels.update import PLAIN
 from flatpc.engine.numba.program import Program
+from flatpc.engine.numba.views import InputBlocks, input_block
 from flatpc.families import packing
 from flatpc.families.base import Family, Parameters, Statistics
 from flatpc.learning._kernels.input_tables import update_penalised_tables, update_tables
@@ -29,11 +30,12 @@ class Group:
     """Learnable inputs of one family and width, next to each other in the flat array of parameters (and of statistics)."""
 
     family: Family
-    start: int
-    n_nodes: int
-    shape: tuple[int, int]
-    """In memory: rows (of a table, parameters or statistics) and stride."""
-    width: int
+    place: InputBlocks
+
+    @property
+    def n_units(self) -> int:
+        """Of all its inputs."""
+        return self.place.n_nodes * self.place.width
 
     @property
     def is_table(self) -> bool:
@@ -42,16 +44,15 @@ class Group:
 
     def view(self, flat: Array) -> Array:
         """`[nodes, rows, width]` of a flat array."""
-        size = self.n_nodes * self.shape[0] * self.shape[1]
-        return flat[self.start : self.start + size].reshape(self.n_nodes, *self.shape)[:, :, : self.width]
+        return self.place.view(flat)
 
     def units(self, flat: Array) -> Array:
         """`[rows, nodes · width]`: a copy, with all units of the group beside each other."""
-        return np.moveaxis(self.view(flat), 1, 0).reshape(self.shape[0], -1)
+        return np.moveaxis(self.view(flat), 1, 0).reshape(self.place.rows, -1)
 
     def put(self, flat: Array, units: Array) -> None:
         """Write what `units` reads."""
-        self.view(flat)[:] = np.moveaxis(units.reshape(self.shape[0], self.n_nodes, self.width), 0, 1)
+        self.view(flat)[:] = np.moveaxis(units.reshape(self.place.rows, self.place.n_nodes, self.place.width), 0, 1)
 
     def parameters(self, inputs: Array) -> dict[str, Array]:
         """The family's parameters of all units."""
@@ -59,7 +60,7 @@ class Group:
 
     def write(self, inputs: Array, parameters: Parameters) -> None:
         """Put the family's parameters of all units in their place."""
-        units = np.zeros((self.shape[0], self.n_nodes * self.width))
+        units = np.zeros((self.place.rows, self.n_units))
         packing.write(self.family, parameters, units)
         self.put(inputs, units)
 
@@ -71,20 +72,17 @@ class Group:
 def group_inputs(circuit: Circuit, program: Program) -> list[Group]:
     """All learnable inputs, in order."""
     groups: list[Group] = []
-    for i, (offset, (rows, stride)) in program.input_blocks.items():
+    for i in program.input_blocks:
         node = circuit.nodes[i]
         assert isinstance(node, Input)
         if not node.family.learnable:
             continue
-        last = groups[-1] if groups else None
-        if (
-            last is not None
-            and (last.family, last.width) == (node.family, node.width)
-            and last.start + last.n_nodes * rows * stride == offset
-        ):
-            groups[-1] = Group(last.family, last.start, last.n_nodes + 1, last.shape, last.width)
+        place = input_block(circuit, program, i)
+        both = groups[-1].place.followed_by(place) if groups and groups[-1].family == node.family else None
+        if both is None:
+            groups.append(Group(node.family, place))
         else:
-            groups.append(Group(node.family, offset, 1, (rows, stride), node.width))
+            groups[-1] = Group(node.family, both)
     return groups
 
 
@@ -106,12 +104,13 @@ def update_inputs(
     for group in groups:
         if group.is_table:
             mean = 0.0 if unit is None else float(group.view(statistics).mean())
-            scaled = mu if unit is None else mu * unit(mean, mean * group.shape[0])
-            shape = group.n_nodes, *group.shape
+            at = group.place
+            scaled = mu if unit is None else mu * unit(mean, mean * at.rows)
+            shape = at.n_nodes, at.rows, at.stride
             if kind == PLAIN or scaled <= 0:
-                update_tables(statistics, inputs, group.start, shape, group.width, pseudocount, alpha)
+                update_tables(statistics, inputs, at.start, shape, at.width, pseudocount, alpha)
             else:
-                update_penalised_tables(kind, statistics, inputs, group.start, shape, group.width, scaled, pseudocount, alpha)
+                update_penalised_tables(kind, statistics, inputs, at.start, shape, at.width, scaled, pseudocount, alpha)
             continue
         old = group.parameters(inputs)
         new = group.family.update(old, group.statistics(statistics), pseudocount)

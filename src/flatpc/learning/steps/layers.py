@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
 from flatpc.engine.numba.program import Program
+from flatpc.engine.numba.views import weight_places
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -23,7 +24,7 @@ class Layers:
         height[program.task] = np.repeat(np.arange(len(program.task_ptr) - 1), np.diff(program.task_ptr))
         self._n_steps = program.n_steps
         self._ptr, self._step = program.owners.weight_ptr, program.owners.weight_step
-        self._start = np.array([offset for offset, _ in program.weight_blocks.values()], np.int64)
+        self._start = weight_places(circuit, program)[:, 0]
         first = height[self._step[self._ptr[:-1]]]
         _, self._layer = np.unique(first, return_inverse=True)
         size = np.array([_size(circuit, i) for i in program.weight_blocks], np.float64).reshape(-1, 2)

@@ -50,7 +50,7 @@ class Momentum:
         for group in self._moved:
             old, new = group.parameters(self._at), group.parameters(self.evaluator.inputs)
             restated = group.family.restate(group.statistics(self._inputs), old, new)
-            group.put(self._inputs, packing.pack_statistics(group.family, restated, group.n_nodes * group.width))
+            group.put(self._inputs, packing.pack_statistics(group.family, restated, group.n_units))
         self._at[:] = self.evaluator.inputs
 
     def state(self) -> dict[str, NDArray[Any]]:

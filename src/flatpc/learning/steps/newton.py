@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Newton(Method):
-    """Learn by truncated Newton steps: few and dear ones, to polish a fit that EM brings on slowly.
+    """Learn by truncated Newton steps: few, expensive ones, to polish a fit that EM improves only slowly.
 
     Each step takes all rows. It solves for a direction by conjugate gradients, with exact Hessian-vector products in logits and
     EM's complete-data information as preconditioner, and goes along it as far as the likelihood rises; where that is nowhere, it

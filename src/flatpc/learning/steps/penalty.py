@@ -18,6 +18,7 @@ from flatpc.curvature.passes import Passes
 from flatpc.engine import contract
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
+from flatpc.engine.numba.views import input_view
 from flatpc.families import packing
 from flatpc.families.base import Statistics
 from flatpc.learning.steps.collect import weighted_sum
@@ -112,8 +113,7 @@ class Penalised:
     def _add_statistics(self, statistics: dict[int, Statistics], to: Array) -> None:
         """Statistics by node, to where the evaluator has them."""
         for i, found in statistics.items():
-            offset, (rows, stride) = self.program.input_blocks[i]
             node = self.evaluator.circuit.nodes[i]
             assert isinstance(node, Input)
-            block = to[offset : offset + rows * stride].reshape(rows, stride)
-            block[:, : node.width] += packing.pack_statistics(node.family, found, node.width)
+            block = input_view(self.evaluator.circuit, self.program, to, i)
+            block += packing.pack_statistics(node.family, found, node.width)

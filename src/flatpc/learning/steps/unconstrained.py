@@ -54,7 +54,7 @@ class Unconstrained:
 
     def _put(self, rest: Array, group: Group, free: dict[str, Array]) -> None:
         """Write a group's unconstrained numbers, or gradients in them."""
-        group.put(rest, family_packing.pack_free(group.family, free, group.n_nodes * group.width))
+        group.put(rest, family_packing.pack_free(group.family, free, group.n_units))
 
     def write(self, z: Array) -> None:
         """Give the evaluator the parameters of z."""
@@ -76,7 +76,7 @@ class Unconstrained:
         to_logits(self._tables, inputs, statistics, factor, True, rest)
         for group in self._others:
             found = group.family.gradient(group.parameters(inputs), group.statistics(statistics))
-            free = family_packing.pack_free(group.family, found, group.n_nodes * group.width)
+            free = family_packing.pack_free(group.family, found, group.n_units)
             group.put(rest, group.units(rest) + factor * free)
 
 
@@ -84,7 +84,5 @@ def _table_places(groups: list[Group]) -> Ints:
     places = []
     for group in groups:
         if group.is_table:
-            rows, stride = group.shape
-            starts = group.start + rows * stride * np.arange(group.n_nodes)
-            places += [(int(start), group.width, 1, rows, stride) for start in starts]
+            places += group.place.places()
     return np.array(places, np.int64).reshape(-1, 5)

@@ -78,13 +78,12 @@ class Scorer:
             return node.family.log_density(parameters, x)
         family: Any = node.family
         covariance = family.covariance(parameters)
-        centre, width = x, np.broadcast_to(r, x.shape)
-        if hasattr(family, "transforms"):
-            # Cells are boxes behind the maps too; what lies below all values is no part of one.
-            least = np.array([-np.inf if t is None else t.low for t in family.transforms])
-            low = family.forward(np.maximum(x - r / 2, np.where(np.isfinite(least), least + 1e-9 * (x - least), -np.inf)))
-            high = family.forward(x + r / 2)
-            centre, width = (low + high) / 2, high - low
+        # Cells are boxes behind maps too; what lies below all values is no part of one.
+        least = np.array([family.marginal_family(j).bounds[0] for j in range(family.n_variables)])
+        start = np.where(np.isfinite(least), least, 0.0)
+        low = family.forward(np.where(np.isfinite(least), np.maximum(x - r / 2, start + 1e-9 * (x - start)), x - r / 2))
+        high = family.forward(x + r / 2)
+        centre, width = (low + high) / 2, high - low
         factors = np.linalg.cholesky(covariance)
         boxes = [log_box(centre, width, mean, factor) for mean, factor in zip(parameters["mean"], factors, strict=True)]
         return np.stack(boxes, axis=1) - float(np.log(r).sum())

@@ -31,7 +31,7 @@ def compact(circuit: Circuit) -> Circuit:
     Returns
     -------
     Circuit
-        With fewer units. A unit stays if its place in a product or mixture is bound to one that is used.
+        With fewer units. An unused unit stays if a product or a mixture ties its position to that of a unit in use.
 
     Raises
     ------

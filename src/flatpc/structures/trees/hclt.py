@@ -94,7 +94,7 @@ def hclt(
         What smoothing adds to the tables with which learning starts; see `chow_liu`.
     blocks
         Columns that are leaves together: `"auto"`, those of `correlated_blocks` that are worth `n_latents` covariances each;
-        `"all"` whose families allow it, which are Gaussians; None, none; or a list of tuples of columns, the others being alone.
+        `"all"`: all Gaussian columns. None: each column alone. Or a list of tuples of columns; those not listed stay alone.
         A block has the tree's edges that its columns would have had. Not with `trees="clusters"` or another `init` than random.
     bins
         Learn the tree from columns in so many bins, of about equally many rows each, also where the family is categorical with

@@ -31,7 +31,7 @@ from flatpc.engine.numba._kernels.compiling import inner, kernel, loop
 from flatpc.engine.numba._kernels.dense import FAST, accumulate_outer
 from flatpc.engine.numba._kernels.rows import add_converted_row, largest_gradient
 from flatpc.engine.numba._kernels.update import update_unit
-from flatpc.engine.numba._kernels.work_items import view
+from flatpc.engine.numba._kernels.work_items import edge_stride, view
 
 LN2 = math.log(2.0)
 
@@ -98,7 +98,7 @@ def add_gradient(P, B, V, E, A, FL, s):
     k = P.steps[s, WIDTH]
     for q in range(P.steps[s, CHILD], P.steps[s, CHILD_END]):
         c = P.child[q]
-        at = P.steps[s, WEIGHT] + (q - P.steps[s, CHILD]) * (1 if P.steps[s, KIND] == SCALAR_SUM else P.steps[s, STRIDE])
+        at = P.steps[s, WEIGHT] + (q - P.steps[s, CHILD]) * edge_stride(P, s)
         v = view(V, B, P, c)
         plain = not B.at[c, SCALED] and not B.at[s, SCALED]
         for u in range(g.shape[0]):

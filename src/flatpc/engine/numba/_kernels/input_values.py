@@ -19,13 +19,11 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner, loop
 from flatpc.engine.numba._kernels.rows import convert_row, extremes
-from flatpc.engine.numba._kernels.underflow import LN2, exponent_of, limits
-from flatpc.engine.numba._kernels.work_items import view
+from flatpc.engine.numba._kernels.underflow import exponent_of, limits, put_logs
 
 LOG_2PI = math.log(2 * math.pi)
 MANY = 1e5
 """Counts beyond which Stirling's formula with one correction is exact to all digits."""
-FAR = -1e12
 
 
 @inner
@@ -84,9 +82,7 @@ def evaluate_table(P, B, W, T, V, E, L, s, lo, hi):
 
 @loop
 def evaluate_formula(P, B, W, T, V, E, L, s, lo, hi):
-    v = view(V, B, P, s)
     k, stride, at = P.steps[s, WIDTH], P.steps[s, STRIDE], P.steps[s, TABLE]
-    drop = limits(V)[0]
     gaussian = P.steps[s, FORMULA] == GAUSSIAN
     logs, precision, constant = np.empty(k), np.empty(k), np.empty(k)
     if gaussian:
@@ -95,37 +91,18 @@ def evaluate_formula(P, B, W, T, V, E, L, s, lo, hi):
             constant[j] = -0.5 * (math.log(T[at + stride + j]) + LOG_2PI)
     for u in range(lo, hi):
         x = B.X[B.rows[B.share[1, P.steps[s, SCOPE], u]], P.steps[s, VARIABLE]]
-        row = v[u]
+        to = B.at[s, VALUE] + u * stride
         e, lost = 0.0, -np.inf
         if x != x:
-            for j in range(k):
-                row[j] = 1
+            for j in range(stride):
+                V[to + j] = 1 if j < k else 0
         else:
-            top = -np.inf
             for j in range(k):
                 if gaussian:
                     d = x - T[at + j]
                     logs[j] = constant[j] - d * d * precision[j]
-                    top = max(top, logs[j])
-                    continue
-                logs[j] = log_density(P.steps[s, FORMULA], P.steps[s, CATEGORIES], x, T[at + j], T[at + stride + j])
-                top = max(top, logs[j])
-            if top == -np.inf:
-                for j in range(k):
-                    row[j] = 0
-            else:
-                e = np.floor(top / LN2) + 1.0  # no value exceeds 1, so that no product of many overflows
-                # Far out e · ln 2 is rounded by more than 1, and the largest value is as good as 1.
-                base = e * LN2 if top > FAR else top
-                for j in range(k):
-                    d = logs[j] - base
-                    if d < drop * LN2:
-                        row[j] = 0
-                        if logs[j] > -np.inf:
-                            lost = float(drop)
-                    else:
-                        row[j] = math.exp(d)
-        for j in range(k, stride):
-            row[j] = 0
+                else:
+                    logs[j] = log_density(P.steps[s, FORMULA], P.steps[s, CATEGORIES], x, T[at + j], T[at + stride + j])
+            e, lost = put_logs(V, to, logs, k, stride)
         E[B.at[s, ROW] + u] = e
         L[B.at[s, ROW] + u] = lost

@@ -33,6 +33,7 @@ from flatpc.engine.numba._kernels.columns import (
 from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.input_values import log_density
 from flatpc.engine.numba._kernels.rows import largest_gradient
+from flatpc.engine.numba._kernels.work_items import edge_stride
 
 TINY = 1e-280
 
@@ -127,7 +128,7 @@ def values_of_row(P, W, T, x, unit_ptr, l):
             for n in range(k):
                 l[at + n] = _log_of_sum(W, P.steps[s, WEIGHT] + n * stride, 1, l, below, top, p)
         else:
-            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            step = edge_stride(P, s)
             for j in range(k):
                 out = -np.inf
                 for q in range(first, last):
@@ -189,7 +190,7 @@ def adjoints_of_row(P, W, unit_ptr, l, d):
                 out = _log_of_sum(W, P.steps[s, WEIGHT] + j, stride, d, at, top, g)
                 d[unit_ptr[c] + j] = _log_add(d[unit_ptr[c] + j], out)
         elif kind in (SCALAR_SUM, MIXTURE):
-            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            step = edge_stride(P, s)
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):
@@ -211,7 +212,7 @@ def add_gradients_of_row(P, unit_ptr, l, d, weight, FL):
                         g = P.steps[s, WEIGHT] + n * P.steps[c, STRIDE] + j
                         FL[g] = min(FL[g] + weight * math.exp(l[unit_ptr[c] + j] + d[at + n]), largest_gradient(FL))
         elif kind in (SCALAR_SUM, MIXTURE):
-            step = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            step = edge_stride(P, s)
             for q in range(first, last):
                 c = unit_ptr[P.child[q]]
                 for j in range(k):

@@ -30,6 +30,7 @@ from flatpc.engine.numba._kernels.columns import (
 )
 from flatpc.engine.numba._kernels.compiling import inner, kernel
 from flatpc.engine.numba._kernels.log_domain import TINY, adjoints_of_row, below_top, log, top_of, values_of_row
+from flatpc.engine.numba._kernels.work_items import edge_stride
 
 
 @inner
@@ -71,7 +72,7 @@ def flows_of_row(P, W, unit_ptr, l, f):
 @inner
 def _shares(P, W, l, unit_ptr, s, n, p, out):
     """Fill `out` with the shares of unit n's edges in its value, and return their number; p is from `_values_below`."""
-    first, weight, step = P.steps[s, CHILD], P.steps[s, WEIGHT] + n, P.steps[s, STRIDE]
+    first, weight, step = P.steps[s, CHILD], P.steps[s, WEIGHT] + n, edge_stride(P, s)
     n_in, dense = P.steps[s, CHILD_END] - first, P.steps[s, KIND] == DENSE_SUM
     total = 0.0
     if dense:
@@ -80,8 +81,6 @@ def _shares(P, W, l, unit_ptr, s, n, p, out):
         for j in range(n_in):
             out[j] = W[weight + j] * p[j]
             total += out[j]
-    elif P.steps[s, KIND] == SCALAR_SUM:
-        step = 1
     if total <= TINY:
         for j in range(n_in):
             value = l[unit_ptr[P.child[first]] + j] if dense else l[unit_ptr[P.child[first + j]] + n]
@@ -127,7 +126,7 @@ def add_flows_of_row(P, W, unit_ptr, l, f, weight, FL):
         if kind in (DENSE_SUM, SCALAR_SUM, MIXTURE):
             p = _values_below(P, l, unit_ptr, s)
             below = P.steps[P.child[P.steps[s, CHILD]], STRIDE]
-            stride = 1 if kind == SCALAR_SUM else P.steps[s, STRIDE]
+            stride = edge_stride(P, s)
             for n in range(P.steps[s, WIDTH]):
                 if f[at + n] > 0:
                     for j in range(_shares(P, W, l, unit_ptr, s, n, p, share)):

@@ -14,11 +14,11 @@ import math
 import numpy as np
 
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, ROW, STRIDE, VALUE, WIDTH
-from flatpc.engine.numba._kernels.compiling import inner
+from flatpc.engine.numba._kernels.compiling import inner, kernel
 
 LN2 = math.log(2.0)
-DROP = {"float32": -100, "float64": -700}
-"""Exponents of entries that are dropped, as `limits` has them."""
+FAR = -1e12
+"""Below this, logarithms are taken relative to the largest instead of to e · ln 2: further out that is rounded by more than 1."""
 
 
 @inner
@@ -27,6 +27,42 @@ def limits(V):
     if V.itemsize == 4:
         return -100, 22, -20
     return -700, 55, -200
+
+
+@inner
+def put_logs(V, to, logs, k, stride):
+    """Write a row of values at `to`, from their logarithms; returns the row's scale, and a bound on what was dropped."""
+    drop, top, lost = limits(V)[0], -np.inf, -np.inf
+    for j in range(k):
+        top = max(top, logs[j])
+    for j in range(stride):
+        V[to + j] = 0
+    if top == -np.inf:
+        return 0.0, lost
+    e = np.floor(top / LN2) + 1.0  # no value exceeds 1, so that no product of many overflows
+    base = e * LN2 if top > FAR else top  # far out the largest value is as good as 1
+    for j in range(k):
+        d = logs[j] - base
+        if d >= drop * LN2:
+            V[to + j] = math.exp(d)
+        elif logs[j] > -np.inf:
+            lost = float(drop)
+    return e, lost
+
+
+@kernel
+def put_rows_of_logs(V, E, L, value, row, stride, logs, missing):
+    """Write values, scales and losses of a step's rows from the logarithms of their values, `[rows, units]`."""
+    k = logs.shape[1]
+    for u in range(len(logs)):
+        to = value + u * stride
+        e, lost = put_logs(V, to, logs[u], k, stride)
+        if missing[u]:  # a value of 1 needs no scale
+            e = 0.0
+            for j in range(k):
+                V[to + j] = 1
+        E[row + u] = e
+        L[row + u] = lost
 
 
 @inner

@@ -17,6 +17,7 @@ from flatpc.engine.numba._kernels.columns import (
     LARGEST,
     ROW,
     ROWS,
+    SCALAR_SUM,
     SCALED,
     SCOPE,
     STRIDE,
@@ -167,6 +168,12 @@ def view(V, B, P, s):
     """A step's values, [rows, stride]."""
     start, rows, stride = B.at[s, VALUE], B.at[s, ROWS], P.steps[s, STRIDE]
     return V[start : start + rows * stride].reshape(rows, stride)
+
+
+@inner
+def edge_stride(P, s):
+    """How far apart the weights of one unit of a MIXTURE or a SCALAR_SUM lie, from one child to the next."""
+    return 1 if P.steps[s, KIND] == SCALAR_SUM else P.steps[s, STRIDE]
 
 
 @inner(forceinline=True)

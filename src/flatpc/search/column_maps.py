@@ -73,7 +73,7 @@ def fronts(
     """
     out = [Front.of(Scaling.learn(rows.X, families, names, weights=rows.weights), rows, splits, families)]
     everything = np.concatenate([rows.X, *(split.valid.X for split in splits)]) if splits else rows.X
-    mappable = [j for j, family in enumerate(normal) if family.native_formula == "gaussian" and not family.chosen_floor]
+    mappable = [j for j, family in enumerate(normal) if family.joins and not family.chosen_floor]
     once = len(mappable) * work.of_map(min(len(rows), MOST_ROWS))
     n_splits = SPLITS if SPLITS * once <= allowance else int(allowance / once)
     transforms = {
