@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.paper import figures, full_data, judges, never_lose_table, people_page, without_validation
+from flatpc.paper import figures, full_data, gap_ranks, judges, never_lose_table, people_page, without_validation
 from flatpc.paper.comparison import Comparison
 from flatpc.paper.cost import table_cost
-from flatpc.paper.figures import ablation, mnist
+from flatpc.paper.figures import ablation, measures, mnist
 from flatpc.paper.questions import answers
 from flatpc.paper.report import compare
 from flatpc.paper.results import Results
@@ -49,6 +49,10 @@ def texts() -> dict[str, str]:
         "tables-table.md": people_page.as_markdown(people_page.found(Results(RESULTS, "tables").all().values())),
         "mnist-table.md": mnist.as_markdown(figures.load("mnist", RESULTS)) + "\n",
         "judges-table.md": judges.as_markdown(judges.cells(Results(RESULTS, "judges").all().values())),
+        "gap-ranks-table.md": gap_ranks.as_markdown(
+            {name: list(Results(RESULTS, name).all().values()) for name in ("table1", "table2")}
+        ),
+        "factors-table.md": measures.as_markdown(figures.load("figure-measures", RESULTS)),
         "full-data-table.md": full_data.as_markdown(full_data.entries(Results(RESULTS, "full-data").all().values())),
     }
 
