@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
 TIMES = HERE.parent / "benchmarks" / "results.json"
 HOSTILE = HERE / "reliability.json"
+PLANTED = HERE / "planted.json"
 STEP = "one EM step of a hidden Chow-Liu tree, 100 latents, 200 rows, one thread: times as fast as a dense step"
 THREADS = "the same step: two threads against one, data sets of 100 variables and more"
 IRREGULAR = "an irregular circuit of {} scalar nodes, 1, 16 and 200 rows: times as fast as a NumPy interpreter"
@@ -64,6 +65,7 @@ def blocks() -> dict[str, dict[str, str]]:
         "docs/engine.md": {"compiling": compiling(), "phases": phases(), "bounds": bounds()},
         "docs/learning.md": {"steps": steps_of_regularisers(), "per-second": per_second()},
         "docs/how-to/how-sure-is-it.md": {"error-bars": error_bars()},
+        "docs/how-to/which-rows-matter.md": {"planted": planted()},
         "docs/reliability.md": {"hostile": hostile()},
         "docs/scaling.md": {"scaling": scaling(), "simulated": simulated()},
     }
@@ -282,8 +284,8 @@ def per_second() -> str:
 def error_bars() -> str:
     """How well standard errors and influences hold, and what else was measured of them."""
     times = _times()
-    names = ("bootstrap", "intervals", "leaving_out", "planted", "per_row_autograd", "million")
-    spread, held, left, planted, autograd, million = (times.get(f"posterior.{name}") for name in names)
+    names = ("bootstrap", "intervals", "leaving_out", "per_row_autograd", "million")
+    spread, held, left, autograd, million = (times.get(f"posterior.{name}") for name in names)
     columns = {
         "ratio": {name: f"{of['ratio']:.2f}" for name, of in (spread or {}).items()},
         "held": {name: f"{share:.2f}" for name, share in (held or {}).items()},
@@ -301,11 +303,6 @@ def error_bars() -> str:
         lines += [f"({NOT_MEASURED})", ""]
     if held:
         lines += [f"Of all intervals {100 * sum(held.values()) / len(held):.0f}% hold the truth.", ""]
-    if planted:
-        counts = ", ".join(f"{n} ({name})" for name, n in planted.items())
-        lines.append(
-            f"- 20 rows of 1,000 replaced by fair coins: among the 40 with the largest influence on themselves are {counts}."
-        )
     if autograd:
         lines.append(
             f"- Gradients of all rows and the Hessian of a hidden tree of {autograd['weights']} weights: "
@@ -318,6 +315,21 @@ def error_bars() -> str:
             f"gradients take {million['processor seconds']:.0f} s of the processor, all threads together."
         )
     return "\n".join(lines).rstrip()
+
+
+def planted() -> str:
+    """How many of 20 planted rows each score puts among the first 40, for every data set, and the mean."""
+    columns = [
+        ("2", "self-influence", "self-influence"), ("2", "unlikely", "−log p"), ("2", "left out", "−log p, left out"),
+        ("2", "left out, one step", "left out by one EM step"), ("16", "unlikely", "16 latents: −log p"),
+        ("16", "left out, one step", "left out by one EM step"),
+    ]  # fmt: skip
+    counts = json.loads(PLANTED.read_text())
+    found = {name: [each.get(latents, {}).get(score) for latents, score, _ in columns] for name, each in counts.items()}
+    rows = [[name, *("–" if n is None else str(n) for n in each)] for name, each in found.items()]
+    whole = [each for each in found.values() if None not in each]
+    means = [f"{sum(column) / len(whole):.2f}" for column in zip(*whole, strict=True)]
+    return markdown(["data set", *(title for *_, title in columns)], [*rows, [f"mean of {len(whole)} without a gap", *means]])
 
 
 def scaling() -> str:
