@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +27,11 @@ from flatpc._options import choice, flag, number, seed_number, whole_number, wro
 from flatpc._typing import Array
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import posterior_solvers
+from flatpc.curvature.certificates import to_win
 from flatpc.curvature.estimates import Answer, Estimate, estimate
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.lowest import lowest_curvature
 from flatpc.curvature.posterior_solvers import Solve
 from flatpc.curvature.tilting import tilt
 from flatpc.errors import OptionError
@@ -48,7 +50,7 @@ SOLVERS = {
 MOST_FULL = 4_000
 """Parameters up to which the whole matrix is taken unless another structure is asked for."""
 FAR = 0.5
-"""Nats that one Newton step would win over all rows, beyond which a fit is not called an optimum."""
+"""Nats that a refit would win over all rows, beyond which a fit is not called an optimum."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ class Posterior:
     """δ: how much of EM's complete-data information was added to make the Hessian positive; 0 at an optimum. Infinite: it took
     the Hessian's place."""
     gap: float
-    """Nats of log posterior, over all rows, that one Newton step from the fit would win."""
+    """Nats of log posterior, over all rows, that a refit from the fit would win: near an optimum, what a Newton step would. Far
+    from one that may be impossible, and no more is said than EM and the likelihood allow (`certificates.py`)."""
     log_posterior: LogPosterior = field(repr=False)
     """The negative log posterior's derivatives, and the order of parameters."""
     _solve: Solve = field(repr=False)
@@ -109,7 +112,12 @@ class Posterior:
     @property
     def is_optimum(self) -> bool:
         """Whether the fit is close to an optimum of the log posterior, as error bars and influences suppose."""
-        return self.damping == 0 and self.gap < FAR
+        return self.damping == 0 and self.gap < FAR and not self._at_saddle
+
+    @cached_property
+    def _at_saddle(self) -> bool:
+        """Of blocks and the diagonal, which see no curvature between units; others are damped at a saddle."""
+        return self.structure in ("block", "diagonal") and lowest_curvature(self.log_posterior).is_negative
 
     def solve(self, gradients: Array) -> Array:
         """A⁻¹ times each of the gradients `[n, P]`.
@@ -398,8 +406,8 @@ def laplace(
         Of other inputs' parameters: a conjugate prior that agrees with the fit and is worth so many rows. 0: flat.
     structure
         `"full"`: the whole Hessian. `"block"`: exact within every unit, as if units were independent. `"diagonal"`: its diagonal.
-        `"operator"`: the whole Hessian without the matrix, by conjugate gradients, for many weights. `"auto"`: full up to 4,000
-        weights, operator beyond.
+        `"operator"`: the whole Hessian without the matrix, by conjugate gradients and Lanczos, for many weights. `"auto"`: full
+        up to 4,000 weights, operator beyond.
     include_inputs
         Whether parameters of inputs move; otherwise they are taken as known.
     missing
@@ -433,9 +441,7 @@ def laplace(
     if structure == "auto":
         structure = "full" if around.size <= MOST_FULL else "operator"
     damping, solve, spread = SOLVERS[structure](around)
-    slope = around.slope[None]
-    gap = float(max((slope * solve(slope)).sum() / 2, 0.0))
-    return Posterior(circuit, structure, alpha, damping, gap, around, solve, spread)
+    return Posterior(circuit, structure, alpha, damping, to_win(around, solve), around, solve, spread)
 
 
 def prior_of_weights(layout: Layout, prior: float, pseudocount: float | None) -> Array | float:
