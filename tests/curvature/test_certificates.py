@@ -107,6 +107,10 @@ def test_far_from_an_optimum_no_more_is_said_to_be_won_than_there_is(n_latents, 
     assert abs(np.log(quadratic / won)) > 0.5
     assert found.gap == pytest.approx(won, rel=0.05)  # weights of exactly 0 stay 0 here, and not in a refit
     assert not found.is_optimum
+    # Without a matrix as with it, numbers that nothing is known of are held still.
+    other = fp.curvature.laplace(plain, X, pseudocount=1.0, structure="operator")
+    assert (other.damping, other.gap) == (found.damping, pytest.approx(found.gap, rel=1e-4))
+    np.testing.assert_allclose(other.log_prob(X[:8]).error, found.log_prob(X[:8]).error, rtol=1e-3)
 
 
 def test_what_em_wins_is_the_least_and_what_is_left_of_the_likelihood_the_most():

@@ -68,20 +68,31 @@ def _symmetric(M: Array) -> Array:
 
 def matrix_free(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
     """By conjugate gradients, with one damping for all vectors: the least with which all curvature seen is positive."""
-    scale = np.maximum(scale_of(around), 1e-12)
+    unit, n = units_of(around), around.layout.size
+    inverse, all_known = unit**2, bool((unit > 0)[around.moves].all())
+    share = np.where(unit[:n] > 0, around.theta, 0.0)
+    share /= np.maximum(around.layout.row_sums(share), 1e-300)
     lowest = lowest_curvature(around)
     least = lowest.residual - lowest.value if lowest.is_negative else 0.0
 
+    def known(vectors: Array) -> Array:
+        """Without numbers that nothing is known of; what is left of a unit's adds up to 0, as gradients do."""
+        if all_known:
+            return vectors
+        vectors = np.where(unit > 0, vectors, 0.0)
+        vectors[..., :n] -= share * around.layout.row_sums(vectors[..., :n])
+        return vectors
+
     def times(vectors: Array, damping: float) -> Array:
         if not math.isfinite(damping):
-            return around.centred(around.information(vectors, prior=False))
-        return around.products(vectors, damping)
+            return known(around.centred(around.information(vectors, prior=False)))
+        return known(around.products(vectors, damping))
 
     def precondition(vectors: Array) -> Array:
-        return around.centred(vectors / scale)
+        return around.centred(vectors * inverse)
 
     def solved(vectors: Array, damping: float) -> tuple[Array, int]:
-        return _solved(lambda p: times(p, damping), lambda p: times(p, math.inf), precondition, vectors)
+        return _solved(lambda p: times(p, damping), lambda p: times(p, math.inf), precondition, known(vectors))
 
     def solve(vectors: Array) -> Array:
         found, n_flat = solved(around.centred(vectors), damping)
