@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._options import number
+from flatpc._options import choice, number, wrong
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GRADIENT_BYTES = 1 << 26
 """Of gradients of answers that are alive at once."""
+ROUNDING = 1e-9
+"""By which a probability may be below 0 or above 1."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,21 @@ class Estimate:
     answer: Answer | None = field(default=None, repr=False, compare=False)
     """How they change with the parameters, if known."""
 
-    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+    def interval(self, level: float = 0.9, *, scale: str = "linear") -> tuple[Array, Array]:
         """Both ends of the interval that holds the answer with probability `level`, by the normal distribution.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> low, high = fp.curvature.Estimate(np.array([0.98]), np.array([0.03])).interval(0.9, scale="logit")
+        >>> low.round(2).tolist(), high.round(3).tolist()                # of a probability: within 0 and 1
+        ([0.8], [0.998])
 
         Parameters
         ----------
         level
             Between 0 and 1.
+        scale
+            `"linear"`, or `"logit"` for probabilities: logits are taken as normal, so that both ends are probabilities.
 
         Returns
         -------
@@ -94,12 +104,22 @@ class Estimate:
         Raises
         ------
         OptionError
-            If `level` is not between 0 and 1.
+            If `level` is not between 0 and 1, the scale is another, or an answer of which the logit is asked is no probability.
         """
-        from scipy.special import ndtri
+        from scipy.special import expit, logit, ndtri
 
         reach = float(ndtri((1 + number("level", level, 0.0, 1.0, above=True, below=True)) / 2))
-        return self.value - reach * self.error, self.value + reach * self.error
+        if choice("scale", scale, ("linear", "logit")) == "linear":
+            return self.value - reach * self.error, self.value + reach * self.error
+        p = np.asarray(self.value)
+        if ((p < -ROUNDING) | (p > 1 + ROUNDING)).any():
+            raise wrong("scale", scale, "the answers are no probabilities; take scale='linear'.")
+        inside = (p > 0) & (p < 1)
+        middle = np.where(inside, p, 0.5)
+        away = reach * self.error / (middle * (1 - middle))
+        ends = (np.where(inside, expit(logit(middle) + sign * away), np.clip(p, 0.0, 1.0)) for sign in (-1, 1))
+        low, high = ends
+        return np.asarray(low), np.asarray(high)
 
     def plot(
         self, *, level: float = 0.9, labels: Sequence[str] | None = None, sort: bool = False, title: str | None = None,

@@ -330,7 +330,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         X
             A table with the columns that were learnt.
         return_std
-            Whether standard errors are wanted too: how much answers would vary with other training rows of the same kind.
+            Whether standard errors are wanted too: how much answers would vary with other training rows of the same kind. A
+            warning says if they are guesses, as the fit is at no optimum.
 
         Returns
         -------
@@ -344,13 +345,20 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         OptionError
             With `return_std`, if the training rows are not known, as after `load`; call `posterior(X)` with them first.
         """
+        flag("return_std", return_std)
         coded = self._coded(X)
         if coded is not None:
+            if return_std:
+                sure = uncertainty.answering(self)
+                parts = [sure.log_prob(block, missing="marginalize") for block in coded.blocks()]
+                return tuple(
+                    np.concatenate([np.empty(0), *each]) for each in ([p.value for p in parts], [p.error for p in parts])
+                )
             return np.asarray(self.circuit_.log_prob(coded, missing="marginalize"))
         evidence, _ = self._evidence(X)
         rare = evidence.rare.sum(axis=1)
-        if flag("return_std", return_std):
-            found = self.posterior().log_prob(evidence.rows, missing="marginalize")
+        if return_std:
+            found = uncertainty.answering(self).log_prob(evidence.rows, missing="marginalize")
             return found.value + rare, found.error
         return np.asarray(self.circuit_.log_prob(evidence.rows, missing="marginalize") + rare)
 
