@@ -195,7 +195,7 @@ class Posterior:
         """
         rows = read_rows(self.circuit, X, missing)
         value = np.asarray(log_prob(self.circuit, rows, missing="marginalize"))
-        return estimate(value, Answer(self, lambda part: self.log_posterior.gradients(rows[part])))
+        return estimate(value, Answer(self, lambda part: self.log_posterior.gradients(rows[part])), X)
 
     def conditional_log_prob(self, X: Any, given: Any, *, missing: str = "raise") -> Estimate:
         """Conditional log-likelihoods with their standard errors.
@@ -223,7 +223,7 @@ class Posterior:
         value = np.asarray(conditional_log_prob(self.circuit, rows, given, missing="marginalize"))
         known = np.where(read_given(given, rows.shape), rows, np.nan)
         gradients = self.log_posterior.gradients
-        return estimate(value, Answer(self, lambda part: gradients(rows[part]) - gradients(known[part])))
+        return estimate(value, Answer(self, lambda part: gradients(rows[part]) - gradients(known[part])), X)
 
     def conditional_proba(self, X: Any, variable: int, *, missing: str = "marginalize") -> Estimate:
         """The probability of each value of a variable given the rest of each row.
@@ -265,7 +265,7 @@ class Posterior:
             g = self.log_posterior.gradients(asked[part]).reshape(len(p), n, -1)
             return np.asarray(p * (g - (p * g).sum(axis=1, keepdims=True))).reshape(len(p) * n, -1)
 
-        return estimate(value.reshape(-1, n), Answer(self, pull, n))
+        return estimate(value.reshape(-1, n), Answer(self, pull, n), X)
 
     def expectation(self, X: Any, *, missing: str = "marginalize") -> Estimate:
         """Missing entries filled with their means given the row's known entries, and the standard errors of these means.
@@ -313,7 +313,7 @@ class Posterior:
                     out[asked, v] = there.shifted(ratio)[:, None] * change
             return out.reshape(-1, self.size)
 
-        return estimate(value, Answer(self, pull, n))
+        return estimate(value, Answer(self, pull, n), X)
 
     def ask(self, question: Callable[[Circuit], Any], *, n: int = 100, seed: int = 0) -> Estimate:
         """Any answer with its standard error, by circuits drawn from the posterior.
