@@ -239,7 +239,7 @@ def test_circuits_answer_with_uncertainty():
 QUESTIONS = {
     "log_prob": lambda circuit, X, **o: circuit.log_prob(X, **o),
     "conditional_log_prob": lambda circuit, X, **o: circuit.conditional_log_prob(X, [0], **o),
-    "conditional_proba": lambda circuit, X, **o: circuit.conditional_proba(X, 2, **o),
+    "conditional_proba": lambda circuit, X, **o: circuit.conditional_proba(X, variable=2, **o),
     "expectation": lambda circuit, X, **o: circuit.expectation(X, **o),
 }
 

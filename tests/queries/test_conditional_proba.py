@@ -23,7 +23,7 @@ def test_each_value_has_its_conditional_likelihood(data):
     rest = [i for i in range(rows.shape[1]) if i != v]
     rows[:, v] = np.nan
     assume(len(rows) and np.isfinite(circuit.log_prob(rows, missing="marginalize")).all())
-    found = circuit.conditional_proba(rows, v)
+    found = circuit.conditional_proba(rows, variable=v)
     assert found.shape == (len(rows), circuit.families[v].n_categories)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-10)
     for value in range(found.shape[1]):
@@ -37,12 +37,12 @@ def test_each_value_has_its_conditional_likelihood(data):
 def test_tensors_and_mistakes():
     circuit = fp.structures.hclt(np.random.default_rng(0).integers(0, 2, (50, 3)).astype(float), 2)
     rows = np.array([[0.0, np.nan, 1.0]])
-    found = circuit.conditional_proba(torch.tensor(rows), 1)
+    found = circuit.conditional_proba(torch.tensor(rows), variable=1)
     assert isinstance(found, torch.Tensor)
-    np.testing.assert_array_equal(found.numpy(), circuit.conditional_proba(rows, 1))
+    np.testing.assert_array_equal(found.numpy(), circuit.conditional_proba(rows, variable=1))
     with pytest.raises(OptionError, match="variable"):
-        circuit.conditional_proba(rows, 3)
+        circuit.conditional_proba(rows, variable=3)
     with pytest.raises(DataError):
-        circuit.conditional_proba(rows, 0, missing="raise")
+        circuit.conditional_proba(rows, variable=0, missing="raise")
     with pytest.raises(OptionError, match="infinitely many"):
-        fp.Circuit([fp.Input(0, fp.Gaussian())]).conditional_proba([[0.0]], 0)
+        fp.Circuit([fp.Input(0, fp.Gaussian())]).conditional_proba([[0.0]], variable=0)

@@ -94,8 +94,8 @@ class Questions:
     def conditional_proba(
         self,
         X: Any,
-        variable: int,
         *,
+        variable: int,
         missing: str = "marginalize",
         engine: str = "auto",
         dtype: str = "float64",
@@ -127,16 +127,8 @@ class Questions:
         """
         from flatpc import queries
 
-        return queries.conditional_proba(
-            cast("Circuit", self),
-            X,
-            variable,
-            missing=missing,
-            engine=engine,
-            dtype=dtype,
-            device=device,
-            uncertainty=uncertainty,
-        )
+        options: Any = {"missing": missing, "engine": engine, "dtype": dtype, "device": device, "uncertainty": uncertainty}
+        return queries.conditional_proba(cast("Circuit", self), X, variable=variable, **options)
 
     def sample(
         self,

@@ -10,7 +10,7 @@
 | `event_log_prob(circuit, X, events=…)` | log-probability that variables lie in ranges or among values, beside known values |
 | `sample_given_events(circuit, n, events=…)` | rows drawn given that |
 | `conditional(circuit, X, variable=…)` | one variable given the rest: density, cdf, quantiles, mean, mode |
-| `conditional_proba(circuit, X, variable)` | the probability of each value of a variable given the rest |
+| `conditional_proba(circuit, X, variable=…)` | the probability of each value of a variable given the rest |
 | `dropout_uncertainty(circuit, X)` | how much log p(x) varies when edges are dropped at random |
 | `flows(circuit, X)` | expected use of every edge and input |
 

@@ -189,8 +189,8 @@ def conditional(
 def conditional_proba(
     circuit: Circuit,
     X: Any,
-    variable: int,
     *,
+    variable: int,
     missing: str = "marginalize",
     engine: str = "auto",
     dtype: str = "float64",
@@ -203,7 +203,7 @@ def conditional_proba(
     >>> import flatpc as fp
     >>> pair = [fp.Input(0, fp.Bernoulli(), 2), fp.Input(1, fp.Bernoulli(), 2), fp.Product((0, 1)), fp.Sum((2,))]
     >>> c = fp.Circuit(pair, {0: {"p": [0.1, 0.9]}, 1: {"p": [0.2, 0.8]}, 3: [[0.5, 0.5]]})
-    >>> fp.queries.conditional_proba(c, [[1, np.nan]], 1).round(3).tolist()                     # 0.1 · 0.2 + 0.9 · 0.8
+    >>> fp.queries.conditional_proba(c, [[1, np.nan]], variable=1).round(3).tolist()            # 0.1 · 0.2 + 0.9 · 0.8
     [[0.26, 0.74]]
 
     Parameters
