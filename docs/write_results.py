@@ -286,6 +286,13 @@ def error_bars() -> str:
     times = _times()
     names = ("bootstrap", "intervals", "leaving_out", "per_row_autograd", "million")
     spread, held, left, autograd, million = (times.get(f"posterior.{name}") for name in names)
+    legend = {
+        "ratio": "the standard error of log p at 40 rows over its spread in 200 fits to bootstrap rows, median",
+        "held": "how many of the 90% intervals, of 100 tables each, hold the data-generating circuit's value",
+        "left out": "correlation of what leaving a row out does to its log-likelihood with what is said without a refit, "
+        "40 rows, at an optimum and after ten epochs of EM from a random start",
+        "times as fast": "as the bootstrap refits, and as refits that leave out each row",
+    }
     columns = {
         "ratio": {name: f"{of['ratio']:.2f}" for name, of in (spread or {}).items()},
         "held": {name: f"{share:.2f}" for name, share in (held or {}).items()},
@@ -298,11 +305,15 @@ def error_bars() -> str:
     lines = []
     if columns:
         rows = [[name, *(column[name] for column in columns.values())] for name in next(iter(columns.values()))]
+        shown = {name: text for name, text in legend.items() if any(title.startswith(name) for title in columns)}
+        lines += [" ".join(f"*{name.capitalize()}*: {text}." for name, text in shown.items()), ""]
         lines += [markdown(["circuit", *columns], rows), ""]
     else:
         lines += [f"({NOT_MEASURED})", ""]
     if held:
         lines += [f"Of all intervals {100 * sum(held.values()) / len(held):.0f}% hold the truth.", ""]
+    else:
+        lines += [f"How many of the intervals hold the truth: {NOT_MEASURED}.", ""]
     if autograd:
         lines.append(
             f"- Gradients of all rows and the Hessian of a hidden tree of {autograd['weights']} weights: "
