@@ -22,14 +22,12 @@ from benchmarks.posterior_cases import (
     against_leaving_out,
     cases,
     coverage,
-    planted_rows_found,
 )
 
 Numbers = dict[str, Any]
 REFITS = 200
 TABLES = 100
 LEFT_OUT = 40
-PLANTED = ("plants", "jester", "dna")
 
 
 def _seconds(function: Callable[[], Any]) -> tuple[Any, float]:
@@ -84,20 +82,6 @@ def leaving_out() -> Numbers:
             f"{case.name:<40}{numbers['at an optimum']:>16.3f}{numbers['slope']:>7.2f}{numbers['stopped early']:>15.3f}", end=""
         )
         print(f"{numbers['times as fast']:>15.0f}", flush=True)
-    print()
-    return found
-
-
-def planted() -> Numbers | None:
-    """Rows whose values were drawn by a fair coin, among those with the largest influence on themselves."""
-    print("20 rows of 1,000 replaced by fair coins: how many are among the 40 with the largest self-influence (seed 0)")
-    if binary_data.folder() is None:
-        print("(left out: FLATPC_DATA names no folder with the binary data sets)\n")
-        return None
-    found = {}
-    for name in PLANTED:
-        found[name] = planted_rows_found(binary_data.train_rows(name))
-        print(f"{name:<10}{found[name]:>4} of 20", flush=True)
     print()
     return found
 
@@ -158,7 +142,6 @@ PIECES: dict[str, Callable[[], Numbers | None]] = {
     "bootstrap": bootstrap,
     "intervals": intervals,
     "leaving_out": leaving_out,
-    "planted": planted,
     "per_row_autograd": per_row_autograd,
     "million": million,
 }

@@ -171,15 +171,3 @@ def _done(case: Case, rows: Array, fitted: fp.Circuit, start: fp.Circuit, chosen
     now = fitted.log_prob(rows[chosen])
     without = [case.fit(np.delete(rows, i, axis=0), start).log_prob(rows[i : i + 1])[0] for i in chosen]
     return np.asarray(without - now)
-
-
-def planted_rows_found(train: Array, seed: int = 0) -> int:
-    """Of 20 rows of 1,000 that were replaced by fair coins, how many are among the 40 with the largest self-influence."""
-    rng = np.random.default_rng(seed)
-    rows = np.asarray(train[rng.permutation(len(train))[:1000]], np.float64)
-    which = rng.choice(1000, 20, replace=False)
-    rows[which] = rng.integers(0, 2, (20, rows.shape[1]))
-    start = fp.structures.hclt(rows, 2, seed=0)
-    circuit = Case("", start, 1000, 200).fit(rows)
-    top = np.argsort(-fp.curvature.influence(circuit, rows, pseudocount=PSEUDOCOUNT))[:40]
-    return len(set(top.tolist()) & set(which.tolist()))

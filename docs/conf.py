@@ -12,7 +12,7 @@ version = release = flatpc.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"flatpc {release}"
-exclude_patterns = ["results-summary.md", "never-lose-table.md", "full-data-table.md", "_build"]
+exclude_patterns = ["*-summary.md", "*-table.md", "_build"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"

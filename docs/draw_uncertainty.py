@@ -14,24 +14,40 @@ OPTIONS = {
 }  # fmt: skip
 
 
+KINDS = np.array([[0.2, 0.3, 0.8, 0.6], [0.8, 0.9, 0.3, 0.2]])
+TABLES = 25
+"""Over which it is counted how many intervals hold the truth."""
+
+
 def how_sure() -> Figure:
     """Log-likelihoods of all rows of four bits with their intervals, from few and from many rows."""
-    rng = np.random.default_rng(0)
-    latent = rng.integers(0, 2, (4000, 1))
-    rows = (rng.random((4000, 4)) < np.where(latent == 0, [0.2, 0.3, 0.8, 0.6], [0.8, 0.9, 0.3, 0.2])).astype(float)
     asked = np.array(list(np.ndindex(2, 2, 2, 2)), float)
-    sides = np.array([[0.2, 0.3, 0.8, 0.6], [0.8, 0.9, 0.3, 0.2]])[:, None, :]
-    truth = np.log(np.where(asked == 1, sides, 1 - sides).prod(axis=2).mean(axis=0))
+    truth = np.log(np.where(asked == 1, KINDS[:, None], 1 - KINDS[:, None]).prod(axis=2).mean(axis=0))
+    names = ["".join(str(int(bit)) for bit in row) for row in asked]
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     for axes, n in zip(figure.subplots(1, 2, sharex=True), (200, 4000), strict=True):
-        fitted = fp.fit(fp.structures.hclt(rows[:n], n_latents=2), rows[:n], **OPTIONS).circuit
-        answers = fp.curvature.laplace(fitted, rows[:n], pseudocount=1.0).log_prob(asked)
-        names = ["".join(str(int(bit)) for bit in row) for row in asked]
-        answers.plot(labels=names, axes=axes, title=f"learnt from {n:,} rows")
+        answers = [answers_from(table(seed)[:n], asked) for seed in range(TABLES)]
+        ends = [each.interval(0.9) for each in answers]
+        held = [int(np.sum((low <= truth) & (truth <= high))) for low, high in ends]
+        title = f"learnt from {n:,} rows: {held[0]} of 16 intervals hold,\n{np.mean(held) / 16:.0%} of those of {TABLES} tables"
+        answers[0].plot(labels=names, axes=axes, title=title)
         axes.plot(truth, np.arange(16), "k|", markersize=9, label="data-generating model")
         axes.set_xlabel("log p")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
+
+
+def table(seed: int) -> np.ndarray:
+    """4,000 rows of two kinds."""
+    rng = np.random.default_rng(seed)
+    latent = rng.integers(0, 2, (4000, 1))
+    return (rng.random((4000, 4)) < np.where(latent == 0, *KINDS)).astype(float)
+
+
+def answers_from(rows: np.ndarray, asked: np.ndarray) -> fp.curvature.Estimate:
+    """Of a hidden tree that was fitted to the rows."""
+    fitted = fp.fit(fp.structures.hclt(rows, n_latents=2), rows, **OPTIONS).circuit
+    return fp.curvature.laplace(fitted, rows, pseudocount=1.0).log_prob(asked)
 
 
 def which_rows() -> Figure:

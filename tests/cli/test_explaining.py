@@ -59,6 +59,11 @@ def test_suspicious_rows_are_those_that_say_otherwise(coins: Path) -> None:
     train = pl.read_csv(coins / "train.csv").to_numpy()
     listed = run("explain", coins / "coins.model", coins / "train.csv", "--suspicious", "--top", 3, "--json").json
     assert all(train[e["row"], 0] != train[e["row"], 1] for e in listed)
+    circuit, rows = load_model(coins / "coins.model").circuit, train.astype(float)
+    left_out, own = fp.curvature.leave_one_out(circuit, rows), fp.curvature.influence(circuit, rows)
+    assert [e["left_out_log_likelihood"] for e in listed] == pytest.approx(np.sort(left_out)[:3], rel=1e-9)
+    assert [e["self_influence"] for e in listed] == pytest.approx([own[e["row"]] for e in listed], rel=1e-9)
+    assert "log-likelihood without the row" in run("explain", coins / "coins.model", coins / "train.csv", "--suspicious").out
 
 
 def test_mistakes_are_named(coins: Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -233,6 +234,48 @@ def test_circuits_answer_with_uncertainty():
     np.testing.assert_allclose(np.exp(conditional.value) * conditional.error, proba.error[:, 1], rtol=1e-8)
     with pytest.raises(OptionError, match="uncertainty"):
         circuit.log_prob(X, uncertainty=fp.curvature.laplace(refit(circuit, X[:200]), X[:200]))
+
+
+QUESTIONS = {
+    "log_prob": lambda circuit, X, **o: circuit.log_prob(X, **o),
+    "conditional_log_prob": lambda circuit, X, **o: circuit.conditional_log_prob(X, [0], **o),
+    "conditional_proba": lambda circuit, X, **o: circuit.conditional_proba(X, variable=2, **o),
+    "expectation": lambda circuit, X, **o: circuit.expectation(X, **o),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_questions_with_uncertainty_have_the_plain_answers_and_types(ask):
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    found = ask(circuit, X[:5], uncertainty=post)
+    np.testing.assert_allclose(found.value, ask(circuit, X[:5]), rtol=1e-12)
+    tensors = ask(circuit, torch.tensor(X[:5]), uncertainty=post)
+    for one, other in ((tensors.value, found.value), (tensors.error, found.error), (tensors.interval()[1], found.interval()[1])):
+        assert isinstance(one, torch.Tensor)
+        np.testing.assert_array_equal(one.numpy(), other)
+    difference, plain = (each - ask(circuit, X[5:10], uncertainty=post) for each in (tensors, found))
+    assert isinstance(difference.value, torch.Tensor)
+    np.testing.assert_array_equal(difference.error.numpy(), plain.error)
+    assert float(tensors.mean().error) == float(found.mean().error)
+    # What is not used is not taken in silence.
+    for wrong in ({"engine": "nonsense"}, {"engine": "torch"}, {"device": "cuda"}, {"dtype": "float32"}, {"dtype": "half"}):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            ask(circuit, X[:5], uncertainty=post, **wrong)
+    np.testing.assert_array_equal(ask(circuit, X[:5], uncertainty=post, engine="numba", device="cpu").error, found.error)
+
+
+def test_intervals_of_probabilities_are_probabilities():
+    sure = fp.curvature.Estimate(np.array([[0.0, 0.001, 0.5, 0.999, 1.0]]), np.array([[0.0, 0.5, 0.1, 0.01, 0.0]]))
+    low, high = sure.interval(0.9, scale="logit")
+    assert ((low >= 0) & (high <= 1) & (low <= sure.value) & (high >= sure.value)).all()
+    assert (low[0, [0, 4]].tolist(), high[0, [0, 4]].tolist()) == ([0.0, 1.0], [0.0, 1.0])
+    odds = 1.6448536269514722 * 0.1 / 0.25
+    np.testing.assert_allclose([low[0, 2], high[0, 2]], [1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))], rtol=1e-12)
+    with pytest.raises(OptionError, match="no probabilities"):
+        fp.curvature.Estimate(np.array([-3.0]), np.array([0.1])).interval(scale="logit")
+    with pytest.raises(OptionError, match="scale"):
+        sure.interval(scale="log")
 
 
 def test_means_of_answers_and_influence_on_any_answer():

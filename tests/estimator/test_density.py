@@ -467,6 +467,20 @@ def test_answers_come_with_standard_errors(tmp_path):
     proba, error = density.predict_proba(X[:5], 1, return_std=True)
     np.testing.assert_allclose(proba, density.predict_proba(X[:5], 1))
     np.testing.assert_allclose(error, post.conditional_proba(X[:5], 1).error, rtol=1e-9)
+    # Intervals are those of the logit, and stay between 0 and 1.
+    proba, low, high = density.predict_proba(X[:5], 1, interval=0.9)
+    odds, reach = np.log(proba / (1 - proba)), 1.6448536269514722 * error / (proba * (1 - proba))
+    np.testing.assert_allclose(low, 1 / (1 + np.exp(-odds + reach)), rtol=1e-9)
+    np.testing.assert_allclose(high, 1 / (1 + np.exp(-odds - reach)), rtol=1e-9)
+    assert ((low > 0) & (low < proba) & (proba < high) & (high < 1)).all()
+    assert [each.shape for each in density.predict_proba(X[:5], 1, return_std=True, interval=0.5)] == [(5, 2)] * 4
+    with pytest.raises(OptionError, match="interval"):
+        density.predict_proba(X[:5], 1, interval=90)
+    # Rows that come from a file, block by block.
+    pl.DataFrame(X, schema=density.columns_.names, orient="row").write_parquet(tmp_path / "rows.parquet")
+    streamed = density.score_samples(fp.tables.scan(tmp_path / "rows.parquet"), return_std=True)
+    for one, other in zip(streamed, density.score_samples(X, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
     # A file has no training rows: they are to be given.
     density.save(tmp_path / "a.model")
     again = fp.CircuitDensity.load(tmp_path / "a.model")
@@ -475,3 +489,18 @@ def test_answers_come_with_standard_errors(tmp_path):
     again.posterior(X)
     np.testing.assert_allclose(again.score_samples(X[:5], return_std=True)[1], post.log_prob(X[:5]).error, rtol=1e-6)
     pickle.loads(pickle.dumps(again))
+
+
+def test_error_bars_that_are_guesses_come_with_a_warning():
+    """Far from an optimum: a fit that random weights took the place of."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, (100, 1))
+    X = np.where(rng.random((100, 5)) < 0.1, 1 - a, a)
+    density = fp.CircuitDensity(structure="hclt", n_latents=4, average=False, effort=0.1, verbose=False).fit(X)
+    density.circuit_ = density.circuit_.randomize(0)
+    density.posterior(X)
+    assert density.posterior().damping == np.inf
+    with pytest.warns(UserWarning, match="are guesses"):
+        density.score_samples(X[:3], return_std=True)
+    with pytest.warns(UserWarning, match="are guesses"):
+        density.predict_proba(X[:3], 1, interval=0.9)

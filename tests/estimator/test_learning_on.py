@@ -74,6 +74,10 @@ def test_tuned_predictions_are_better_and_other_answers_stay(mu):
     assert density.score(test) == score
     np.testing.assert_array_equal(density.predict(test, "a"), other)
     assert (density.predict(test, "side") == test["side"]).mean() > 0.8
+    # Error bars are those of the fit, which no longer answers for this column.
+    for options in ({"return_std": True}, {"interval": 0.9}):
+        with pytest.raises(OptionError, match="Column side was tuned"):
+            density.predict_proba(test, "side", **options)
 
 
 def test_tuning_that_brings_nothing_changes_nothing():

@@ -77,6 +77,49 @@ def test_it_reaches_an_optimum_that_em_only_comes_near_to():
     assert log_posterior(newton) >= log_posterior(em)
 
 
+def two_kinds(seed):
+    """Rows of two kinds, how to fit them, and the log posterior of a fit."""
+    rng = np.random.default_rng(seed)
+    one, other = np.array([[0.2, 0.3, 0.7, 0.6, 0.4], [0.8, 0.7, 0.2, 0.3, 0.6]])
+    X = (rng.random((300, 5)) < np.where(rng.random((300, 1)) < 0.5, one, other)).astype(float)
+
+    def log_posterior(circuit):
+        layout = Layout(circuit, True)
+        return circuit.log_prob(X).sum() + (np.log(layout.values) / layout.edges).sum()
+
+    return X, {"batch_size": None, "dtype": "float64", "regularizer": fp.learning.Laplace(1.0)}, log_posterior
+
+
+@pytest.mark.parametrize("init", ["random", "chow-liu"])
+@pytest.mark.parametrize("seed", range(6))
+def test_it_ends_no_worse_than_em_run_on_from_the_same_place(init, seed):
+    """EM comes near an optimum first, so that both end at the same one."""
+    X, options, log_posterior = two_kinds(seed)
+    start = learnt(fp.structures.hclt(X, 4, seed=seed, init=init), X, fp.EM(1.0), 300, **options).circuit
+    em = learnt(start, X, fp.EM(1.0), 2000, **options).circuit
+    newton = learnt(start, X, fp.Newton(), 40, **options).circuit
+    assert log_posterior(newton) >= log_posterior(em) - 1e-6
+    assert fp.curvature.laplace(newton, X, pseudocount=1.0).gap < 1e-6
+
+
+def test_from_far_away_it_ends_at_an_optimum_which_may_be_another_one():
+    """From random weights: where Newton ends lower than EM, it is at rest there, and EM run on from there stays."""
+    lower = []
+    for seed in (3, 4, 5):
+        X, options, log_posterior = two_kinds(seed)
+        start = fp.structures.hclt(X, 4, seed=seed, init="random")
+        em = learnt(start, X, fp.EM(1.0), 2000, **options).circuit
+        newton = learnt(start, X, fp.Newton(), 60, **options).circuit
+        left = fp.curvature.laplace(newton, X, pseudocount=1.0)
+        assert left.is_optimum
+        assert left.gap < 1e-6
+        stayed = learnt(newton, X, fp.EM(1.0), 200, **options).circuit
+        assert log_posterior(stayed) == pytest.approx(log_posterior(newton), abs=1e-5)
+        lower.append(log_posterior(newton) < log_posterior(em) - 0.1)
+    assert any(lower)
+    assert not all(lower)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_of_rows_are_repetitions(method):
     X, times = bits(60), np.arange(60) % 3

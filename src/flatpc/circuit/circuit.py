@@ -51,6 +51,8 @@ class Circuit(Questions):
     [0.34, 0.5]
     >>> np.exp(c.conditional_log_prob([[1, 1]], given=[0])).round(3).tolist()                   # 0.34 / 0.5
     [0.68]
+    >>> c.conditional_proba([[1, np.nan]], variable=1).round(3).tolist()
+    [[0.32, 0.68]]
     >>> c.expectation([[1, np.nan]]).round(3).tolist(), c.variance([[1, np.nan]]).round(4).tolist()
     ([[1.0, 0.68]], [[0.0, 0.2176]])
     >>> c.mpe([[1, np.nan]]).values.tolist()

@@ -91,6 +91,45 @@ class Questions:
             cast("Circuit", self), X, given, missing=missing, engine=engine, dtype=dtype, device=device, uncertainty=uncertainty
         )
 
+    def conditional_proba(
+        self,
+        X: Any,
+        *,
+        variable: int,
+        missing: str = "marginalize",
+        engine: str = "auto",
+        dtype: str = "float64",
+        device: Any = None,
+        uncertainty: Any = None,
+    ) -> Any:
+        """The probability of each value of a variable given the rest; see `flatpc.queries.conditional_proba`.
+
+        Parameters
+        ----------
+        X
+            Rows; the variable's own values are not looked at.
+        variable
+            One that takes finitely many values.
+        missing
+            `"marginalize"`, or `"raise"` to refuse NaN in other columns.
+        engine, dtype, device, uncertainty
+            As for `log_prob`.
+
+        Returns
+        -------
+        array or tensor
+            `[N, n]`, for a variable of n values.
+
+        Raises
+        ------
+        DataError, OptionError
+            As for `log_prob`; and where known values have probability zero, or the variable takes infinitely many values.
+        """
+        from flatpc import queries
+
+        options: Any = {"missing": missing, "engine": engine, "dtype": dtype, "device": device, "uncertainty": uncertainty}
+        return queries.conditional_proba(cast("Circuit", self), X, variable=variable, **options)
+
     def sample(
         self,
         n: int = 1,

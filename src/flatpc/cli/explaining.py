@@ -24,7 +24,8 @@ def explain(
     data: Data,
     row: Annotated[int | None, typer.Option(min=0, help="The row to explain, counted from 0.", show_default=False)] = None,
     suspicious: Annotated[
-        bool, typer.Option("--suspicious", help="The training rows that the model had to make most room for.")
+        bool,
+        typer.Option("--suspicious", help="The training rows that would be most unlikely had the model not learnt from them."),
     ] = False,
     train: Annotated[
         str | None, typer.Option(metavar="TABLE", help="The table that the model was learnt from, if it is another.")
@@ -39,6 +40,7 @@ def explain(
     """Which training rows a row's log-likelihood is based on, or which training rows are suspicious.
 
     The influence of a training row is what one more copy of it would add to the log-likelihood, in nats, to first order.
+    Suspicious rows are listed by their log-likelihood by a model without them, approximately, the lowest first.
     """
     if (row is None) == (not suspicious):
         raise OptionError("Give --row to explain a row, or --suspicious to list training rows that stand out; one of them.")
@@ -46,22 +48,22 @@ def explain(
 
     from flatpc.cli.models import Reader, posterior
     from flatpc.cli.sources import read_source
-    from flatpc.curvature import influence
+    from flatpc.curvature import influence, leave_one_out
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
     post = posterior(reader, train or data, "flatpc explain")
     rows, circuit = post.log_posterior.rows, post.circuit
     options: Any = {"uncertainty": post, "missing": "marginalize"}
     if suspicious:
-        own = influence(circuit, rows, **options)
-        order = np.argsort(-own, kind="stable")[:top]
-        listed = [{"row": int(i), "self_influence": float(own[i])} for i in order]
+        left_out, own = leave_one_out(circuit, rows, **options), influence(circuit, rows, **options)
+        order = np.argsort(left_out, kind="stable")[:top]
+        listed = [{"row": int(i), "left_out_log_likelihood": float(left_out[i]), "self_influence": float(own[i])} for i in order]
         if json:
             print_json(listed)
         else:
             show_table(
-                "Training rows that the model makes most room for",
-                [(f"row {e['row']}", number(e["self_influence"])) for e in listed],
+                "Training rows that stand out: log-likelihood without the row, self-influence",
+                [(f"row {e['row']}", f"{number(e['left_out_log_likelihood'])}   {number(e['self_influence'])}") for e in listed],
             )
         return
     asked = reader.read(read_source(data, whole="flatpc explain"), split, "train" if train is None else "test").rows

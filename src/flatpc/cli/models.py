@@ -79,7 +79,7 @@ def posterior(reader: Reader, train: str, asking: str) -> Posterior:
     found = laplace(reader.model.circuit, rows, missing="marginalize")
     if not found.is_optimum:
         say(
-            f"The model is no optimum of its likelihood on {train} (a Newton step would win {found.gap:.3g} nats, damping "
+            f"The model is no optimum of its likelihood on {train} (a refit would win about {found.gap:.3g} nats, damping "
             f"{found.damping:g}): it was regularised, stopped early, or learnt from other rows. Take what follows as rough."
         )
     return found

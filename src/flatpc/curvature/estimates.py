@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._options import number
+from flatpc._options import choice, number, wrong
 from flatpc._typing import Array
 from flatpc.errors import OptionError
+from flatpc.queries.answers import give_back
+from flatpc.tables.reading import is_torch
 
 if TYPE_CHECKING:
     from flatpc.curvature.posterior import Posterior
 
 GRADIENT_BYTES = 1 << 26
 """Of gradients of answers that are alive at once."""
+ROUNDING = 1e-9
+"""By which a probability may be below 0 or above 1."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,21 @@ class Estimate:
     answer: Answer | None = field(default=None, repr=False, compare=False)
     """How they change with the parameters, if known."""
 
-    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+    def interval(self, level: float = 0.9, *, scale: str = "linear") -> tuple[Array, Array]:
         """Both ends of the interval that holds the answer with probability `level`, by the normal distribution.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> low, high = fp.curvature.Estimate(np.array([0.98]), np.array([0.03])).interval(0.9, scale="logit")
+        >>> low.round(2).tolist(), high.round(3).tolist()                # of a probability: within 0 and 1
+        ([0.8], [0.998])
 
         Parameters
         ----------
         level
             Between 0 and 1.
+        scale
+            `"linear"`, or `"logit"` for probabilities: logits are taken as normal, so that both ends are probabilities.
 
         Returns
         -------
@@ -94,12 +106,22 @@ class Estimate:
         Raises
         ------
         OptionError
-            If `level` is not between 0 and 1.
+            If `level` is not between 0 and 1, the scale is another, or an answer of which the logit is asked is no probability.
         """
-        from scipy.special import ndtri
+        from scipy.special import expit, logit, ndtri
 
         reach = float(ndtri((1 + number("level", level, 0.0, 1.0, above=True, below=True)) / 2))
-        return self.value - reach * self.error, self.value + reach * self.error
+        if choice("scale", scale, ("linear", "logit")) == "linear":
+            return self.value - reach * self.error, self.value + reach * self.error
+        p = _numbers(self.value)
+        if ((p < -ROUNDING) | (p > 1 + ROUNDING)).any():
+            raise wrong("scale", scale, "the answers are no probabilities; take scale='linear'.")
+        inside = (p > 0) & (p < 1)
+        middle = np.where(inside, p, 0.5)
+        away = reach * _numbers(self.error) / (middle * (1 - middle))
+        ends = (np.where(inside, expit(logit(middle) + sign * away), np.clip(p, 0.0, 1.0)) for sign in (-1, 1))
+        low, high = ends
+        return give_back(np.asarray(low), self.value), give_back(np.asarray(high), self.value)
 
     def plot(
         self, *, level: float = 0.9, labels: Sequence[str] | None = None, sort: bool = False, title: str | None = None,
@@ -144,14 +166,17 @@ class Estimate:
     def __sub__(self, other: Any) -> Estimate:
         """The difference of two answers, or of answers and known numbers."""
         if not isinstance(other, Estimate):
-            return Estimate(self.value - np.asarray(other, np.float64), self.error, self.answer)
+            known = other if is_torch(self.value) else np.asarray(other, np.float64)
+            return Estimate(self.value - known, self.error, self.answer)
         a, b = self._known("a difference"), other._known("a difference")
         if a.posterior is not b.posterior or self.value.shape != other.value.shape:
             raise OptionError(
                 "Answers can be subtracted if they are of one posterior and one shape; ask both of the same `laplace`."
             )
         return estimate(
-            self.value - other.value, Answer(a.posterior, lambda p: a.pull(p) - b.pull(p), int(np.lcm(a.group, b.group)))
+            _numbers(self.value) - _numbers(other.value),
+            Answer(a.posterior, lambda p: a.pull(p) - b.pull(p), int(np.lcm(a.group, b.group))),
+            self.value,
         )
 
     def mean(self) -> Estimate:
@@ -168,12 +193,13 @@ class Estimate:
             If it is not known how the answers change with the parameters.
         """
         answer, gradient = self._known("a mean"), self.gradient
-        return estimate(np.asarray(self.value.mean()), Answer(answer.posterior, lambda part: gradient[None][part]))
+        middle = np.asarray(_numbers(self.value).mean())
+        return estimate(middle, Answer(answer.posterior, lambda part: gradient[None][part]), self.value)
 
     @property
     def gradient(self) -> Array:
         """`[P]`: of the answers' mean."""
-        return self._known("a gradient").mean(self.value.size)
+        return self._known("a gradient").mean(int(np.prod(self.value.shape)))
 
     def _known(self, what: str) -> Answer:
         if self.answer is None:
@@ -183,6 +209,10 @@ class Estimate:
         return self.answer
 
 
-def estimate(value: Array, answer: Answer) -> Estimate:
-    """Answers with the errors that their gradients tell."""
-    return Estimate(value, answer.errors(np.shape(value)), answer)
+def estimate(value: Array, answer: Answer, X: Any = None) -> Estimate:
+    """Answers with the errors that their gradients tell; as tensors if X is one."""
+    return Estimate(give_back(value, X), give_back(answer.errors(np.shape(value)), X), answer)
+
+
+def _numbers(answers: Any) -> Array:
+    return np.asarray(answers.cpu() if is_torch(answers) else answers, np.float64)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +27,11 @@ from flatpc._options import choice, flag, number, seed_number, whole_number, wro
 from flatpc._typing import Array
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.curvature import posterior_solvers
+from flatpc.curvature.certificates import to_win
 from flatpc.curvature.estimates import Answer, Estimate, estimate
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.lowest import lowest_curvature
 from flatpc.curvature.over_sources import rows_or_source
 from flatpc.curvature.posterior_solvers import Solve
 from flatpc.curvature.tilting import tilt
@@ -49,7 +51,7 @@ SOLVERS = {
 MOST_FULL = 4_000
 """Parameters up to which the whole matrix is taken unless another structure is asked for."""
 FAR = 0.5
-"""Nats that one Newton step would win over all rows, beyond which a fit is not called an optimum."""
+"""Nats that a refit would win over all rows, beyond which a fit is not called an optimum."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Posterior:
     """δ: how much of EM's complete-data information was added to make the Hessian positive; 0 at an optimum. Infinite: it took
     the Hessian's place."""
     gap: float
-    """Nats of log posterior, over all rows, that one Newton step from the fit would win."""
+    """Nats of log posterior, over all rows, that a refit from the fit would win: near an optimum, what a Newton step would. Far
+    from one that may be impossible, and no more is said than EM and the likelihood allow (`certificates.py`)."""
     log_posterior: LogPosterior = field(repr=False)
     """The negative log posterior's derivatives, and the order of parameters."""
     _solve: Solve = field(repr=False)
@@ -110,7 +113,12 @@ class Posterior:
     @property
     def is_optimum(self) -> bool:
         """Whether the fit is close to an optimum of the log posterior, as error bars and influences suppose."""
-        return self.damping == 0 and self.gap < FAR
+        return self.damping == 0 and self.gap < FAR and not self._at_saddle
+
+    @cached_property
+    def _at_saddle(self) -> bool:
+        """Of blocks and the diagonal, which see no curvature between units; others are damped at a saddle."""
+        return self.structure in ("block", "diagonal") and lowest_curvature(self.log_posterior).is_negative
 
     def solve(self, gradients: Array) -> Array:
         """A⁻¹ times each of the gradients `[n, P]`.
@@ -188,7 +196,7 @@ class Posterior:
         """
         rows = read_rows(self.circuit, X, missing)
         value = np.asarray(log_prob(self.circuit, rows, missing="marginalize"))
-        return estimate(value, Answer(self, lambda part: self.log_posterior.gradients(rows[part])))
+        return estimate(value, Answer(self, lambda part: self.log_posterior.gradients(rows[part])), X)
 
     def conditional_log_prob(self, X: Any, given: Any, *, missing: str = "raise") -> Estimate:
         """Conditional log-likelihoods with their standard errors.
@@ -216,7 +224,7 @@ class Posterior:
         value = np.asarray(conditional_log_prob(self.circuit, rows, given, missing="marginalize"))
         known = np.where(read_given(given, rows.shape), rows, np.nan)
         gradients = self.log_posterior.gradients
-        return estimate(value, Answer(self, lambda part: gradients(rows[part]) - gradients(known[part])))
+        return estimate(value, Answer(self, lambda part: gradients(rows[part]) - gradients(known[part])), X)
 
     def conditional_proba(self, X: Any, variable: int, *, missing: str = "marginalize") -> Estimate:
         """The probability of each value of a variable given the rest of each row.
@@ -258,7 +266,7 @@ class Posterior:
             g = self.log_posterior.gradients(asked[part]).reshape(len(p), n, -1)
             return np.asarray(p * (g - (p * g).sum(axis=1, keepdims=True))).reshape(len(p) * n, -1)
 
-        return estimate(value.reshape(-1, n), Answer(self, pull, n))
+        return estimate(value.reshape(-1, n), Answer(self, pull, n), X)
 
     def expectation(self, X: Any, *, missing: str = "marginalize") -> Estimate:
         """Missing entries filled with their means given the row's known entries, and the standard errors of these means.
@@ -306,7 +314,7 @@ class Posterior:
                     out[asked, v] = there.shifted(ratio)[:, None] * change
             return out.reshape(-1, self.size)
 
-        return estimate(value, Answer(self, pull, n))
+        return estimate(value, Answer(self, pull, n), X)
 
     def ask(self, question: Callable[[Circuit], Any], *, n: int = 100, seed: int = 0) -> Estimate:
         """Any answer with its standard error, by circuits drawn from the posterior.
@@ -399,8 +407,8 @@ def laplace(
         Of other inputs' parameters: a conjugate prior that agrees with the fit and is worth so many rows. 0: flat.
     structure
         `"full"`: the whole Hessian. `"block"`: exact within every unit, as if units were independent. `"diagonal"`: its diagonal.
-        `"operator"`: the whole Hessian without the matrix, by conjugate gradients, for many weights. `"auto"`: full up to 4,000
-        weights, operator beyond.
+        `"operator"`: the whole Hessian without the matrix, by conjugate gradients and Lanczos, for many weights. `"auto"`: full
+        up to 4,000 weights, operator beyond.
     include_inputs
         Whether parameters of inputs move; otherwise they are taken as known.
     missing
@@ -434,9 +442,7 @@ def laplace(
     if structure == "auto":
         structure = "full" if around.size <= MOST_FULL else "operator"
     damping, solve, spread = SOLVERS[structure](around)
-    slope = around.slope[None]
-    gap = float(max((slope * solve(slope)).sum() / 2, 0.0))
-    return Posterior(circuit, structure, alpha, damping, gap, around, solve, spread)
+    return Posterior(circuit, structure, alpha, damping, to_win(around, solve), around, solve, spread)
 
 
 def prior_of_weights(layout: Layout, prior: float, pseudocount: float | None) -> Array | float:

@@ -2,11 +2,15 @@
 
 Each gives the damping that it needed, a function that multiplies vectors `[n, P]` by A⁻¹, and one that makes draws of standard
 normal vectors, if it can.
+
+Whether the whole Hessian is positive, `full` knows by its Cholesky factor and `matrix_free` by Lanczos (`lowest.py`). Blocks and
+the diagonal are damped where they are not positive themselves, and see nothing beyond.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from flatpc._typing import Array
 from flatpc.curvature.log_posterior import LogPosterior
+from flatpc.curvature.lowest import lowest_curvature, scale_of, units_of
 from flatpc.curvature.row_flows import row_flows
 from flatpc.engine.contract import get_engine
 
@@ -22,17 +27,14 @@ Solve = Callable[[Array], Array]
 DAMPINGS = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, math.inf)
 """Shares of EM's complete-data information, tried in turn; infinite: it alone, in the place of the Hessian, as larger shares on
 top of the Hessian would claim to know more than complete data tell."""
-UNKNOWN = 1e-13
-"""Of the largest complete-data information: a number with less is held still."""
 PRECISION = 1e-7
 """Of conjugate gradients: what is left of the squared residual. A variance, gᵀ A⁻¹ g, is about as precise."""
 
 
 def full(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
-    scale = _scale(around)
-    known = around.moves & (scale > UNKNOWN * scale.max())
-    # Numbers in units of their own complete-data information; what stays, or nothing is known of, is taken apart.
-    unit, identity = np.where(known, 1 / np.sqrt(scale), 0.0), np.eye(around.size)
+    # What stays, or nothing is known of, is taken apart.
+    scale, unit, identity = scale_of(around), units_of(around), np.eye(around.size)
+    known = unit > 0
     both = unit[:, None] * unit
     A = _symmetric(around.hessian_matrix() + around.information(identity, prior=True)) * both
     C = _symmetric(around.information(identity, prior=False)) * both
@@ -55,14 +57,6 @@ def full(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
     )
 
 
-def _scale(around: LogPosterior) -> Array:
-    """`[P]`: of every number, about what the complete data would tell of it."""
-    n = around.layout.size
-    scale = np.maximum(around.complete, 1e-300)
-    scale[:n] *= np.where(around.moving_weights, around.theta, 1.0)
-    return scale
-
-
 def damped(A: Array, C: Array, damping: float) -> Array:
     """A with a share of C, or C in its place."""
     return A + damping * C if math.isfinite(damping) else C
@@ -73,38 +67,55 @@ def _symmetric(M: Array) -> Array:
 
 
 def matrix_free(around: LogPosterior) -> tuple[float, Solve, Solve | None]:
-    scale = np.maximum(_scale(around), 1e-12)
+    """By conjugate gradients, with one damping for all vectors: the least with which all curvature seen is positive."""
+    unit, n = units_of(around), around.layout.size
+    inverse, all_known = unit**2, bool((unit > 0)[around.moves].all())
+    share = np.where(unit[:n] > 0, around.theta, 0.0)
+    share /= np.maximum(around.layout.row_sums(share), 1e-300)
+    lowest = lowest_curvature(around)
+    least = lowest.residual - lowest.value if lowest.is_negative else 0.0
+
+    def known(vectors: Array) -> Array:
+        """Without numbers that nothing is known of; what is left of a unit's adds up to 0, as gradients do."""
+        if all_known:
+            return vectors
+        vectors = np.where(unit > 0, vectors, 0.0)
+        vectors[..., :n] -= share * around.layout.row_sums(vectors[..., :n])
+        return vectors
 
     def times(vectors: Array, damping: float) -> Array:
         if not math.isfinite(damping):
-            return around.centred(around.information(vectors, prior=False))
-        return around.products(vectors, damping)
+            return known(around.centred(around.information(vectors, prior=False)))
+        return known(around.products(vectors, damping))
 
     def precondition(vectors: Array) -> Array:
-        return around.centred(vectors / scale)
+        return around.centred(vectors * inverse)
 
-    damping, _ = _conjugate_gradients(times, precondition, around.slope[None], DAMPINGS)
-    return (
-        damping,
-        lambda vectors: _conjugate_gradients(times, precondition, around.centred(vectors), (damping, *DAMPINGS))[1],
-        None,
-    )
+    def solved(vectors: Array, damping: float) -> tuple[Array, int]:
+        return _solved(lambda p: times(p, damping), lambda p: times(p, math.inf), precondition, known(vectors))
+
+    def solve(vectors: Array) -> Array:
+        found, n_flat = solved(around.centred(vectors), damping)
+        if n_flat:
+            warnings.warn(
+                f"{n_flat} of {len(vectors)} answers depend on directions without positive curvature, which Lanczos had missed: "
+                f"their errors are guesses. Bring the fit to an optimum (method='newton'), or take structure='full'.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
+
+    damping = next(d for d in DAMPINGS if d >= least and (not math.isfinite(d) or solved(around.slope[None], d)[1] == 0))
+    return damping, solve, None
 
 
-def _conjugate_gradients(
-    times: Callable[[Array, float], Array], precondition: Solve, b: Array, dampings: tuple[float, ...]
-) -> tuple[float, Array]:
-    """Solutions for several right-hand sides at once, with the first damping that shows no negative curvature."""
-    for damping in dampings:
-        x, found = _solved(lambda p, damping=damping: times(p, damping), precondition, b)  # type: ignore[misc]
-        if found:
-            break
-    return damping, x
+def _solved(times: Solve, complete: Solve, precondition: Solve, b: Array) -> tuple[Array, int]:
+    """A⁻¹ b for several right-hand sides, and how many of them met a direction without positive curvature.
 
-
-def _solved(times: Solve, precondition: Solve, b: Array) -> tuple[Array, bool]:
-    """A⁻¹ b, and whether all curvature was positive; what has converged takes no further products."""
-    x, r = np.zeros_like(b), b.copy()
+    Such a direction is their last, and the complete-data information tells how far to go along it. What has converged takes no
+    further products.
+    """
+    x, r, n_flat = np.zeros_like(b), b.copy(), 0
     z = precondition(r)
     p, rz = z.copy(), np.einsum("np,np->n", r, z)
     goal, open_ = PRECISION * np.maximum(rz, 1e-300), np.arange(len(b))
@@ -116,15 +127,17 @@ def _solved(times: Solve, precondition: Solve, b: Array) -> tuple[Array, bool]:
             break
         q = times(p)
         curved = np.einsum("np,np->n", p, q)
-        if (curved <= 0).any():
-            return x, False
-        step = (rz / curved)[:, None]
+        flat = curved <= 0
+        if flat.any():
+            n_flat += int(flat.sum())
+            curved[flat] = np.einsum("np,np->n", p[flat], complete(p[flat]))
+        step = (rz / np.maximum(curved, 1e-300))[:, None]
         x[open_] += step * p
         r = r - step * q
         z = precondition(r)
         new = np.einsum("np,np->n", r, z)
-        p, rz = z + (new / rz)[:, None] * p, new
-    return x, True
+        p, rz = z + (new / rz)[:, None] * p, np.where(flat, 0.0, new)
+    return x, n_flat
 
 
 def _weight_blocks(around: LogPosterior) -> dict[int, Array]:

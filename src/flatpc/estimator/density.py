@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flatpc._options import choice, flag, number, seed_number, whole_number
 from flatpc._row_weights import read_weights
+from flatpc._typing import Array
 from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator import uncertainty
 from flatpc.estimator.drawing import draw
@@ -336,7 +337,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         X
             A table with the columns that were learnt.
         return_std
-            Whether standard errors are wanted too: how much answers would vary with other training rows of the same kind.
+            Whether standard errors are wanted too: how much answers would vary with other training rows of the same kind. A
+            warning says if they are guesses, as the fit is at no optimum.
 
         Returns
         -------
@@ -350,15 +352,19 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         OptionError
             With `return_std`, if the training rows are not known, as after `load`; call `posterior(X)` with them first.
         """
+        if flag("return_std", return_std):
+            return self._with_errors(X)
         source = self._source(X)
         if source is not None:
             return log_prob_of(self._reading(self.missing).likelihood(), source)
         evidence, _ = self._evidence(X)
-        rare = evidence.rare.sum(axis=1)
-        if flag("return_std", return_std):
-            found = self.posterior().log_prob(evidence.rows, missing="marginalize")
-            return found.value + rare, found.error
-        return np.asarray(self.circuit_.log_prob(evidence.rows, missing="marginalize") + rare)
+        return np.asarray(self.circuit_.log_prob(evidence.rows, missing="marginalize") + evidence.rare.sum(axis=1))
+
+    @over_blocks
+    def _with_errors(self, X: Any) -> tuple[Array, Array]:
+        evidence, _ = self._evidence(X)
+        found = uncertainty.answering(self).log_prob(evidence.rows, missing="marginalize")
+        return found.value + evidence.rare.sum(axis=1), found.error
 
     def _source(self, X: Any) -> Source | None:
         """A source of rows with the columns that were learnt; None if X is a table."""

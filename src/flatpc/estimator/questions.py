@@ -16,6 +16,7 @@ from flatpc.errors import OptionError
 from flatpc.estimator.evidence import Evidence, read_events
 from flatpc.estimator.from_sources import over_blocks
 from flatpc.estimator.imputing import log_conditional
+from flatpc.estimator.uncertainty import answering
 from flatpc.queries.conditionals import Conditional, conditional
 from flatpc.queries.events import event_log_prob
 
@@ -89,7 +90,9 @@ class Questions:
 
     @available_if(_has_categories)  # type: ignore[untyped-decorator]
     @over_blocks
-    def predict_proba(self, X: Any, column: str | int | None = None, *, return_std: bool = False) -> Any:
+    def predict_proba(
+        self, X: Any, column: str | int | None = None, *, return_std: bool = False, interval: float | None = None
+    ) -> Any:
         """The probability of each category of a column given the rest of each row.
 
         >>> import pandas as pd
@@ -108,17 +111,22 @@ class Questions:
         column
             A binary or categorical column, by name or position; None is the last one. Its own values in X are not looked at.
         return_std
-            Whether standard errors of the probabilities are wanted too; see `CircuitDensity.posterior`.
+            Whether standard errors of the probabilities are wanted too; see `CircuitDensity.posterior`. A warning says if they
+            are guesses, as the fit is at no optimum.
+        interval
+            A level such as 0.9: both ends of an interval around each probability are wanted too, which lie between 0 and 1.
 
         Returns
         -------
-        array
-            `[N, categories]`, in the order of `categories(column)`; with `return_std`, two of them.
+        array or tuple
+            `[N, categories]`, in the order of `categories(column)`; with `return_std`, standard errors after it; with `interval`,
+            lower ends and upper ends after these.
 
         Raises
         ------
         OptionError
-            For a column that is not there or has no categories.
+            For a column that is not there or has no categories; with `return_std` or `interval`, if the training rows are not
+            known, or the column was tuned (`CircuitDensity.tune`): the posterior is that of the fit.
         DataError
             For a table that doesn't fit.
         """
@@ -127,9 +135,17 @@ class Questions:
         n_categories = len(self.categories(column))
         j = self.columns_.position(column)
         rows = self._evidence(X, ignore=j)[0].rows
-        if flag("return_std", return_std):
-            found = self.posterior().conditional_proba(rows, j)
-            return found.value[:, :n_categories], found.error[:, :n_categories]
+        level = None if interval is None else number("interval", interval, 0.0, 1.0, above=True, below=True)
+        if flag("return_std", return_std) or level is not None:
+            if self._predictor(j) is not self.circuit_:
+                raise OptionError(
+                    f"Column {self.columns_.names[j]} was tuned, by its likelihood given the others, and error bars are those of "
+                    f"the fit; ask for probabilities alone, or density.posterior().conditional_proba for those of the fit."
+                )
+            found = answering(self).conditional_proba(rows, j)  # type: ignore[arg-type]
+            ends = () if level is None else found.interval(level, scale="logit")
+            all_of_it = (found.value, *((found.error,) if return_std else ()), *ends)
+            return tuple(each[:, :n_categories] for each in all_of_it)
         return np.asarray(np.exp(log_conditional(self._predictor(j), rows, j, n_categories)))
 
     def categories(self, column: str | int) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,19 @@ def keep_rows(density: CircuitDensity, rows: Sample) -> None:
         X = X[np.searchsorted(np.cumsum(rows.weights), np.arange(0.5, max(rows.weight, 1.0)), side="right").clip(0, len(X) - 1)]
     density._fitted_to = X if few else None
     density._posterior = None
+
+
+def answering(density: CircuitDensity) -> Posterior:
+    """The posterior that error bars come from, with a warning if they are guesses."""
+    found = density.posterior()
+    if not math.isfinite(found.damping):
+        warnings.warn(
+            f"The density is at no optimum of its likelihood (a refit would win about {found.gap:.3g} nats, and the Hessian is "
+            f"not positive): its error bars come from EM's complete-data information, and are guesses. See `posterior()`.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def posterior(density: CircuitDensity, rows: Array | None, prior: float) -> Posterior:

@@ -3,8 +3,8 @@
 Each step is one of EM over all rows, and then one of Newton, with the Hessian of the negative log posterior, as far as it raises
 the log posterior. Counted models, whose sums tell their parts apart, are there after the first step; others after a few.
 
-The certificate is what one more Newton step would win: to second order, how far below the nearest optimum the circuit is, which
-is where a fit that starts here would end.
+The certificate is what a refit from here would win: to second order, how far below the nearest optimum the circuit is. Where that
+is far, it is no more than EM and the likelihood allow (`flatpc.curvature.certificates`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Update:
     circuit: Circuit
     """With the structure of the circuit given, and other parameters."""
     gap: float
-    """Nats of log posterior, over all rows, that a refit from here would still win, to second order."""
+    """Nats of log posterior, over all rows, that a refit from here would still win: to second order, if that is near."""
     start: float
     """The same of the circuit given."""
     won: float

@@ -7,12 +7,13 @@ after a few epochs, after more and after many. All are learnt from all rows that
 |---|---|
 | `valid` | validation rows, which nobody has here: what the others are to come near to |
 | `cv` | rows left out, in five folds; trees are learnt anew for each |
+| `curvature` | each row left out by one step of EM, times the information that is missing: `fp.choose(judge="loo")` |
 | `loo` | what leaving rows out costs them, from one more run with row weights 1 ± η (`flatpc.search.row_weights`) |
 | `loo-pair` | the same from two further runs, with opposite signs |
 | `weighted` | its train NLL and its weighted trace (`fp.curvature.weighted_trace`) |
 | `weighted-2.5` | its train NLL and 2.5 times that |
 | `tic` | its train NLL and Takeuchi's optimism, from a few steps of conjugate gradients (`fp.curvature.takeuchi`) |
-| `evidence` | the probability of the rows, weights integrated out (`fp.curvature.evidence`) |
+| `evidence` | the probability of the rows, weights integrated out: `fp.choose(judge="evidence")` |
 
 Times are of the processor: of learning the models as the judge needs them, once or several times, and of judging them.
 """
@@ -34,6 +35,7 @@ from flatpc.datasets.splits import Splits
 from flatpc.learning import EM, Laplace, Run, Sharpness, fit
 from flatpc.paper.cells import Cell, Metrics, Result
 from flatpc.paper.text_tables import markdown
+from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.row_weights import leave_one_out_cost, perturbed
 from flatpc.search.training import INPUT_PSEUDOCOUNT, batch_size
 
@@ -43,11 +45,16 @@ if TYPE_CHECKING:
 FRACTIONS = (0.01, 0.05, 0.1)
 TRIAL = 6
 """The seed of everything; other experiments have 0 to 5."""
-JUDGES = ("valid", "cv", "loo", "loo-pair", "weighted", "weighted-2.5", "tic", "evidence")
+JUDGES = ("valid", "cv", "curvature", "loo", "loo-pair", "weighted", "weighted-2.5", "tic", "evidence")
 NAMES = {
-    "valid": "validation rows", "cv": "five folds", "loo": "row weights", "loo-pair": "row weights, a pair",
-    "weighted": "weighted trace", "weighted-2.5": "weighted trace × 2.5", "tic": "Takeuchi", "evidence": "evidence",
+    "valid": "validation rows", "cv": "five folds", "curvature": "rows left out by curvature", "loo": "row weights",
+    "loo-pair": "row weights, a pair", "weighted": "weighted trace", "weighted-2.5": "weighted trace × 2.5", "tic": "Takeuchi",
+    "evidence": "evidence",
 }  # fmt: skip
+CHOOSABLE = {"cv": "cv", "curvature": "loo", "evidence": "evidence"}
+"""Judge -> what `fp.choose(judge=…)` calls it."""
+COUNTED = 2
+"""Models at the front of a pool that are counted: independent columns, and a Chow-Liu tree."""
 REGULARIZERS: dict[str, tuple[Any, ...]] = {"none": (), "laplace": (Laplace(1.0, on="sums"),), "sharpness": (Sharpness(mu=0.3),)}
 
 
@@ -166,6 +173,16 @@ def _left_out(rows: Array, n_models: int, settings: Settings) -> Array:
     return np.asarray(total / len(order))
 
 
+def _by_curvature(data: Splits, pool: Pool, settings: Settings) -> Judged:
+    judge = CurvatureJudge("loo", "raise")
+
+    def judged() -> Array:
+        models = enumerate(pool.circuits)
+        return np.array([-judge.log_prob(circuit, data.train, counted=i < COUNTED).mean() for i, circuit in models])
+
+    return pool.shared("curvature", judged)
+
+
 def _by_weights(data: Splits, pool: Pool, settings: Settings, signs: tuple[int, ...] = (1,)) -> Judged:
     weights = perturbed(len(data.train), TRIAL)
 
@@ -203,6 +220,7 @@ def _by_evidence(data: Splits, pool: Pool, settings: Settings) -> Judged:
 JUDGING: dict[str, Callable[[Splits, Pool, Settings], Judged]] = {
     "valid": _by_valid,
     "cv": _by_folds,
+    "curvature": _by_curvature,
     "loo": _by_weights,
     "loo-pair": lambda data, pool, settings: _by_weights(data, pool, settings, (1, -1)),
     "weighted": _by_trace,
@@ -215,14 +233,23 @@ JUDGING: dict[str, Callable[[Splits, Pool, Settings], Judged]] = {
 # ---- the table ----------------------------------------------------------------------------------------------------------
 
 
+Cells = dict[tuple[str, float], dict[str, Metrics]]
+"""(data set, fraction) -> judge -> numbers."""
+
+
 @dataclass(frozen=True)
 class Standing:
-    """How one judge did over the cells that all have been run on."""
+    """How one judge did over the cells that it has been run on."""
 
     judge: str
+    n_cells: int
     worse: float
     """Mean test NLL of what it picks above that of what five folds pick, in percent."""
     at_least_as_good: int
+    """Cells in which its pick has no higher test NLL than theirs."""
+    worse_than_valid: float
+    """Mean test NLL of what it picks above that of what validation rows pick, in percent."""
+    as_good_as_valid: int
     """Cells in which its pick has no higher test NLL than theirs."""
     off: float
     """Mean distance between what it says of its pick and the truth, in percent."""
@@ -232,47 +259,91 @@ class Standing:
     """Median of its work over that of five folds."""
 
 
-def cells(results: Iterable[Result]) -> dict[tuple[str, float], dict[str, Metrics]]:
-    """(data set, fraction) -> judge -> numbers, of the cells that all judges have been run on."""
-    found: dict[tuple[str, float], dict[str, Metrics]] = {}
+def cells(results: Iterable[Result]) -> Cells:
+    """What has been run, of the cells in which validation rows and five folds have judged: the others are compared with them."""
+    found: Cells = {}
     for result in results:
         if not result.error:
             found.setdefault((result.cell.dataset, result.cell.fraction), {})[result.cell.method] = result.metrics
     places = [(name, fraction) for fraction in FRACTIONS for name in sorted(DEBD)]
-    return {place: found[place] for place in places if len(found.get(place, {})) == len(JUDGES)}
+    return {place: found[place] for place in places if {"valid", "cv"} <= set(found.get(place, {}))}
 
 
-def standings(found: dict[tuple[str, float], dict[str, Metrics]]) -> list[Standing]:
-    """Of all judges over these cells."""
+def above(found: Cells, judge: str, other: str) -> dict[tuple[str, float], float]:
+    """Cell -> test NLL of what the judge picks above that of what the other one picks, in percent."""
+    return {
+        place: 100 * (each[judge]["test_nll"] / each[other]["test_nll"] - 1) for place, each in found.items() if judge in each
+    }
+
+
+def standings(found: Cells) -> list[Standing]:
+    """Of all judges that have been run."""
     out = []
     for judge in JUDGES:
-        mine, folds = [each[judge] for each in found.values()], [each["cv"] for each in found.values()]
-        excess = [m["test_nll"] / f["test_nll"] - 1 for m, f in zip(mine, folds, strict=True)]
-        off = [m["estimate"] / m["test_nll"] - 1 for m in mine]
-        ratio = [m["work"] / f["work"] for m, f in zip(mine, folds, strict=True)]
-        good = sum(e <= 1e-9 for e in excess)
-        out.append(
-            Standing(
-                judge,
-                100 * float(np.mean(excess)),
-                good,
-                100 * float(np.mean(np.abs(off))),
-                100 * float(np.mean(off)),
-                float(np.median(ratio)),
-            )
-        )
+        mine = [(each[judge], each["cv"]) for each in found.values() if judge in each]
+        if not mine:
+            continue
+        folds, valid = (np.array(list(above(found, judge, other).values())) for other in ("cv", "valid"))
+        off = 100 * np.array([m["estimate"] / m["test_nll"] - 1 for m, _ in mine])
+        work = float(np.median([m["work"] / f["work"] for m, f in mine]))
+        picks = float(folds.mean()), _n_as_good(folds), float(valid.mean()), _n_as_good(valid)
+        out.append(Standing(judge, len(mine), *picks, float(np.abs(off).mean()), float(off.mean()), work))
     return out
 
 
-def as_markdown(found: dict[tuple[str, float], dict[str, Metrics]]) -> str:
-    """The table, or that there is none yet."""
+def _n_as_good(excess: Array) -> int:
+    return int(np.sum(excess <= 1e-7))
+
+
+def as_markdown(found: Cells) -> str:
+    """The tables, or that there are none yet."""
     if not found:
         return "Not run yet; `flatpc reproduce judges` does.\n"
-    head = ("judge", "test NLL above five folds'", "no worse in", "estimate off by", "bias", "work over five folds'")
+    head = ("judge", "test NLL above five folds'", "no worse in", "above validation rows'", "no worse in", "estimate off by",
+            "bias", "work over five folds'")  # fmt: skip
     rows = [
-        [NAMES[s.judge], f"{s.worse:+.2f}%".replace("-", "−"), f"{s.at_least_as_good} of {len(found)}", f"{s.off:.1f}%",
-         f"{s.bias:+.1f}%".replace("-", "−"), f"{s.work:.2f}"]
+        [NAMES[s.judge], _signed(s.worse, 2), f"{s.at_least_as_good} of {s.n_cells}", _signed(s.worse_than_valid, 2),
+         f"{s.as_good_as_valid} of {s.n_cells}", f"{s.off:.1f}%", _signed(s.bias, 1), f"{s.work:.2f}"]
         for s in standings(found)
     ]  # fmt: skip
     by_fraction = [f"{sum(1 for _, f in found if f == fraction)} with {fraction:.0%}" for fraction in FRACTIONS]
-    return f"{markdown(head, rows)}\n\n{len(found)} cells: {', '.join(by_fraction)} of the training rows.\n"
+    parts = [
+        markdown(head, rows),
+        f"{len(found)} cells: {', '.join(by_fraction)} of the training rows. {_not_everywhere(found)}".strip(),
+        "Test NLL above that of what validation rows pick, by share of the training rows, and cells in which it is no higher:",
+        _by_fraction(found),
+        "Cells in which the pick of a judge that `fp.choose` has is more than 1% above theirs:",
+        _where_not(found),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _not_everywhere(found: Cells) -> str:
+    """Judges that have been run on some cells only, so that their means are not of the same cells as the others'."""
+    n_run = {judge: sum(judge in each for each in found.values()) for judge in JUDGES}
+    lacking = [f"{NAMES[judge]} in {n or 'none'}" for judge, n in n_run.items() if n < len(found)]
+    return f"Not all judges have been run in all of them: {', '.join(lacking)}." if lacking else ""
+
+
+def _by_fraction(found: Cells) -> str:
+    rows = []
+    for s in standings(found):
+        row = [NAMES[s.judge]]
+        for fraction in FRACTIONS:
+            excess = np.array(list(above({p: e for p, e in found.items() if p[1] == fraction}, s.judge, "valid").values()))
+            row.append(f"{_signed(float(excess.mean()), 2)}, {_n_as_good(excess)} of {len(excess)}" if len(excess) else "–")
+        rows.append(row)
+    return markdown(("judge", *(f"{fraction:.0%}" for fraction in FRACTIONS)), rows)
+
+
+def _where_not(found: Cells) -> str:
+    rows = []
+    for judge, name in CHOOSABLE.items():
+        excess = above(found, judge, "valid")
+        worse = [f"{dataset} {fraction:.0%}" for (dataset, fraction), value in excess.items() if value > 1]
+        rows.append([f'`judge="{name}"`', ", ".join(worse) or "none" if excess else "not run yet"])
+    return markdown(("judge", "worse by more than 1% in"), rows, texts=None)
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}%".replace("-", "−")

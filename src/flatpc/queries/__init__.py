@@ -10,6 +10,7 @@
 | `event_log_prob(circuit, X, events=…)` | log-probability that variables lie in ranges or among values, beside known values |
 | `sample_given_events(circuit, n, events=…)` | rows drawn given that |
 | `conditional(circuit, X, variable=…)` | one variable given the rest: density, cdf, quantiles, mean, mode |
+| `conditional_proba(circuit, X, variable=…)` | the probability of each value of a variable given the rest |
 | `dropout_uncertainty(circuit, X)` | how much log p(x) varies when edges are dropped at random |
 | `flows(circuit, X)` | expected use of every edge and input |
 
@@ -22,7 +23,7 @@ distribution *given* such evidence has no answer and raises `DataError` naming t
 """
 
 from flatpc.engine.contract import Flows
-from flatpc.queries.conditionals import conditional
+from flatpc.queries.conditionals import conditional, conditional_proba
 from flatpc.queries.dropout_uncertainty import DropoutUncertainty, dropout_uncertainty
 from flatpc.queries.events import event_log_prob, sample_given_events
 from flatpc.queries.likelihood import conditional_log_prob, flows, log_prob
@@ -37,6 +38,7 @@ __all__ = [
     "Flows",
     "conditional",
     "conditional_log_prob",
+    "conditional_proba",
     "dropout_uncertainty",
     "event_log_prob",
     "expectation",

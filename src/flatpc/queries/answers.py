@@ -39,13 +39,22 @@ class Uncertainty(Protocol):
 
     def conditional_log_prob(self, X: Any, given: Any, *, missing: str) -> Any: ...
 
+    def conditional_proba(self, X: Any, variable: int, *, missing: str) -> Any: ...
+
     def expectation(self, X: Any, *, missing: str) -> Any: ...
 
 
-def around(circuit: Circuit, uncertainty: Any) -> Uncertainty:
-    """What was given as `uncertainty`, if it belongs to this circuit."""
+def around(circuit: Circuit, uncertainty: Any, engine: str, dtype: str, device: Any) -> Uncertainty:
+    """What was given as `uncertainty`, if it belongs to this circuit and no other engine, precision or device is asked for."""
     if getattr(uncertainty, "circuit", None) is not circuit:
         raise wrong("uncertainty", uncertainty, "give what fp.curvature.laplace returns for this very circuit.")
+    why = "with uncertainty= answers are computed in float64 on the CPU, by the numba engine; leave it out."
+    if choice("engine", engine, ("auto", *ENGINES)) not in ("auto", "numba"):
+        raise wrong("engine", engine, why)
+    if check_dtype(dtype) != "float64":
+        raise wrong("dtype", dtype, why)
+    if device is not None and str(device) != "cpu":
+        raise wrong("device", device, why)
     found: Uncertainty = uncertainty
     return found
 

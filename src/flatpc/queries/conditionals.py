@@ -20,7 +20,7 @@ from flatpc.circuit.rows import check_circuit
 from flatpc.errors import OptionError
 from flatpc.families import asking
 from flatpc.families.base import Family
-from flatpc.queries.answers import answering, bytes_of_units, refuse_impossible, row_blocks
+from flatpc.queries.answers import answering, around, bytes_of_units, give_back, refuse_impossible, row_blocks
 from flatpc.queries.events import read_without, variables_of
 
 BISECTIONS = 200
@@ -184,6 +184,60 @@ def conditional(
             shares[i][which] = flow[i]
     total = np.asarray(sum(share.sum(axis=1) for share in shares.values()))[:, None]
     return Conditional(tuple(_part(circuit, i, rows, variable, shares[i] / total) for i, _ in inputs))
+
+
+def conditional_proba(
+    circuit: Circuit,
+    X: Any,
+    *,
+    variable: int,
+    missing: str = "marginalize",
+    engine: str = "auto",
+    dtype: str = "float64",
+    device: Any = None,
+    uncertainty: Any = None,
+) -> Any:
+    """The probability of each value of a variable given the other known entries of each row.
+
+    >>> import numpy as np
+    >>> import flatpc as fp
+    >>> pair = [fp.Input(0, fp.Bernoulli(), 2), fp.Input(1, fp.Bernoulli(), 2), fp.Product((0, 1)), fp.Sum((2,))]
+    >>> c = fp.Circuit(pair, {0: {"p": [0.1, 0.9]}, 1: {"p": [0.2, 0.8]}, 3: [[0.5, 0.5]]})
+    >>> fp.queries.conditional_proba(c, [[1, np.nan]], variable=1).round(3).tolist()            # 0.1 · 0.2 + 0.9 · 0.8
+    [[0.26, 0.74]]
+
+    Parameters
+    ----------
+    circuit, X
+        As for `log_prob`; NaN is unknown, and the column of the variable is not looked at.
+    variable
+        One that takes finitely many values.
+    missing
+        `"marginalize"`, or `"raise"` to refuse NaN in other columns.
+    engine, dtype, device, uncertainty
+        As for `log_prob`.
+
+    Returns
+    -------
+    array or tensor
+        `[N, n]`, for a variable of n values.
+
+    Raises
+    ------
+    OptionError
+        There is no such variable, or it takes infinitely many values; or as for `log_prob`.
+    DataError
+        As for `log_prob`; and if the known values of a row have probability zero.
+    """
+    check_circuit(circuit)
+    v = whole_number("variable", variable, 0, circuit.n_variables - 1)
+    n = circuit.families[v].n_categories
+    if n is None:
+        raise OptionError(f"Variable {v} takes infinitely many values; ask for its `expectation`.", option="variable")
+    if uncertainty is not None:
+        return around(circuit, uncertainty, engine, dtype, device).conditional_proba(X, v, missing=missing)
+    found = conditional(circuit, X, variable=v, missing=missing, engine=engine, dtype=dtype, device=device)
+    return give_back(np.exp(np.stack([found.log_density(np.full(len(found), float(k))) for k in range(n)], axis=1)), X)
 
 
 def _part(circuit: Circuit, i: int, rows: Array, variable: int, share: Array) -> Part:

@@ -60,7 +60,7 @@ def log_prob(
         tensor, and else the CPU.
     uncertainty
         A posterior around the circuit, `fp.curvature.laplace(circuit, rows)`: the answer is an `fp.curvature.Estimate` then,
-        value and standard error, computed in float64 on the CPU.
+        value and standard error, computed in float64 on the CPU; another engine, dtype or device is refused.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def log_prob(
         The device isn't there, or the engine is numba and the device not the CPU.
     """
     if uncertainty is not None:
-        return around(circuit, uncertainty).log_prob(X, missing=missing)
+        return around(circuit, uncertainty, engine, dtype, device).log_prob(X, missing=missing)
     source = as_source(X)
     if source is not None:
         check_circuit(circuit)
@@ -132,7 +132,7 @@ def conditional_log_prob(
         `given` names no variables of the circuit, or another option is none of those above.
     """
     if uncertainty is not None:
-        return around(circuit, uncertainty).conditional_log_prob(X, given, missing=missing)
+        return around(circuit, uncertainty, engine, dtype, device).conditional_log_prob(X, given, missing=missing)
     rows = read_rows(circuit, X, missing)
     known = read_given(given, rows.shape)
     evidence = _log_prob(circuit, X, rows, ~known, engine, dtype, device)

@@ -64,7 +64,7 @@ def expectation(
         A family has no mean.
     """
     if uncertainty is not None:
-        return around(circuit, uncertainty).expectation(X, missing=missing)
+        return around(circuit, uncertainty, engine, dtype, device).expectation(X, missing=missing)
     rows = read_rows(circuit, X, missing)
     mean, _ = _moments(circuit, rows, *answering(X, engine, dtype, device))
     return give_back(np.where(np.isnan(rows), mean, rows), X)

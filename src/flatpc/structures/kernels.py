@@ -19,12 +19,12 @@ from flatpc.structures.options import FamilyLike, read_weighted_columns
 
 
 def kernels(
-    X: Any, share: float = 0.1, *, family: FamilyLike = "gaussian", smoothing: float = 1.0, sample_weight: Any = None
+    X: Any, *, share: float = 0.1, family: FamilyLike = "gaussian", smoothing: float = 1.0, sample_weight: Any = None
 ) -> Circuit:
     """A kernel density: a mixture with one component for each row, in which columns are independent.
 
     >>> import flatpc as fp
-    >>> circuit = fp.structures.kernels([[-1.0], [1.0]], 0.25)
+    >>> circuit = fp.structures.kernels([[-1.0], [1.0]], share=0.25)
     >>> circuit.parameters[0]["mean"].tolist(), circuit.parameters[0]["variance"].tolist()
     ([-1.0, 1.0], [0.25, 0.25])
 
