@@ -63,7 +63,7 @@ def _training(dtype: Dtype = "float32") -> None:
     rows = _rows()
     start = structures.hclt(rows, n_latents=2)
     for sharpness in (None, Sharpness(mu=0.1, unit="mean-flow", inputs=True)):
-        fit(start, rows, valid=rows, epochs=1, sharpness=sharpness, progress=False, n_threads=1, dtype=dtype)
+        fit(start, rows, valid=rows, epochs=1, batch_size=8, sharpness=sharpness, progress=False, n_threads=1, dtype=dtype)
 
 
 class _Unfilled(Evaluator):
