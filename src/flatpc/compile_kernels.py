@@ -76,7 +76,7 @@ class _Unfilled(Evaluator):
 
 def _curvature() -> None:
     """Adjoints, their tangents, squares, and what is gathered from them."""
-    from flatpc.learning.steps.penalty import Penalised
+    from flatpc.curvature.penalised import Penalised
 
     rows = _rows()
     evaluator = _Unfilled(structures.hclt(rows, n_latents=2), n_threads=1)
