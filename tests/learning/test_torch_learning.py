@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine.contract import get_evaluator
+from flatpc.engine.contract import ENGINES, get_evaluator
 from flatpc.engine.numba import packing
 from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba.weight_update import solvable
-from flatpc.errors import DeviceError, OptionError
-from tests.engine.conformance import circuits
+from flatpc.errors import DeviceError, OptionError, TiedParametersError
+from tests.engine.conformance import EVIDENCE, circuits
 
 torch = pytest.importorskip("torch")
 
@@ -58,6 +58,37 @@ def test_the_same_circuit_is_learnt(name, method):
     circuit = CIRCUITS[name]
     X = rows_of(circuit)
     same(learnt(circuit, X, "numba", **METHODS[method]), learnt(circuit, X, "torch", **METHODS[method]), X)
+
+
+STEPS = {
+    "em": {"method": fp.EM(step_size=0.7)},
+    "quadratic": {"method": fp.EM(step_size=0.7), "sharpness": fp.Sharpness(mu=0.1, multiplier="exact")},
+    "cubic": {"method": fp.EM(step_size=0.7), "sharpness": fp.Sharpness(mu=0.1, update="cubic", multiplier="exact")},
+    "adam with penalty": {"method": fp.Adam(0.05), "sharpness": fp.Sharpness(mu=0.01)},
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_steps_agree_on_every_circuit(name, step):
+    """Two steps over rows of which some repeat and some have missing values: all parameters to 1e-10."""
+    circuit = CIRCUITS[name]
+    X = np.concatenate([EVIDENCE["some_missing"](circuit)[1], EVIDENCE["duplicates"](circuit)[1]])
+    options = {"epochs": 2, "batch_size": None, **STEPS[step]}
+    if step == "adam with penalty" and name not in UNTIED:
+        for engine in ENGINES:
+            with pytest.raises(TiedParametersError, match="trace"):
+                learnt(circuit, X, engine, **options)
+        del options["sharpness"]
+    native, by_torch = (learnt(circuit, X, engine, **options) for engine in ENGINES)
+    np.testing.assert_allclose(by_torch.history["train_nll"], native.history["train_nll"], rtol=1e-10, atol=1e-10)
+    moved = 0.0
+    for i, expected in native.circuit.parameters.items():
+        found, before = by_torch.circuit.parameters[i], circuit.parameters[i]
+        for part in expected if isinstance(expected, dict) else [...]:
+            np.testing.assert_allclose(found[part], expected[part], rtol=1e-10, atol=1e-10)
+            moved = max(moved, float(np.abs(expected[part] - before[part]).max(initial=0.0)))
+    assert moved > 1e-3  # they are steps
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name in UNTIED])
