@@ -120,6 +120,21 @@ def test_the_penalty_is_the_trace_and_its_gradient(name):
             np.testing.assert_allclose(found.gradients[g][j], expected[i], rtol=1e-9, atol=1e-11 * scale)
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("hclt-bernoulli", "float64"), ("rat_spn-gaussian", "float32")])
+def test_compiled_passes_are_the_same(name, dtype, monkeypatch):
+    """By the backend that only traces: what native code is made of is the same graph."""
+    circuit = CIRCUITS[name]
+    X = rows_of(circuit)
+    X[0] = 1e3 if name == "rat_spn-gaussian" else X[0]  # a row that needs wider numbers
+    plain = learnt(circuit, X, "torch", dtype=dtype)
+    monkeypatch.setenv("FLATPC_COMPILE", "eager")
+    same(plain, learnt(circuit, X, "torch", dtype=dtype), X, 1e-12 if dtype == "float64" else 1e-6)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    monkeypatch.setenv("FLATPC_COMPILE", "fast")
+    with pytest.raises(OptionError, match="FLATPC_COMPILE"):
+        learnt(circuit, X, "torch")
+
+
 def test_weighted_rows_are_repeated_rows():
     circuit = CIRCUITS["every_node-categorical"]
     X = rows_of(circuit)
