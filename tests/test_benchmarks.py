@@ -114,3 +114,27 @@ def test_a_version_is_measured_in_a_process_of_its_own():
         assert 0 < version.seconds("log_prob, scalar DAG, float64") < 10
     finally:
         version.close()
+
+
+def test_steps_on_cuda_are_measured_or_it_is_said_why_not(capsys, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from benchmarks import gpu
+
+    monkeypatch.setattr(gpu, "data_sets", lambda: {"generated": gpu.generated_rows(4, 50)})
+    found = gpu.cuda()
+    said = capsys.readouterr().out
+    if torch.cuda.is_available():
+        assert found["generated"]["flatpc"] > 0
+    else:
+        assert found is None
+        assert "no CUDA device" in said
+    assert "PyJuice" in said
+
+
+def test_a_step_by_torch_is_one_of_em():
+    pytest.importorskip("torch")
+    from benchmarks import gpu
+
+    step = gpu._our_step(gpu.generated_rows(4, 50), 3, "cpu")
+    values = [step() for _ in range(5)]
+    assert values == sorted(values)
