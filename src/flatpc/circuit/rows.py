@@ -48,8 +48,8 @@ def _are_small(circuit: Circuit, rows: Array) -> bool:
         small = rows.astype(np.uint8)
     if not (small == rows).all():
         return False
-    largest = small.max(axis=0)
-    every = np.arange(int(largest.max()) + 1.0)
+    largest = small.max(axis=0).astype(np.int64)
+    every = np.arange(largest.max() + 1.0)
     for kinds, most in zip(circuit.families_of_variables, largest, strict=True):
         if np.logical_and.reduce([family.outside(every[: most + 1]) for family in kinds]).any():
             return False
