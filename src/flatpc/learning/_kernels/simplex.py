@@ -5,7 +5,7 @@ Each row of `places` is `(start, units, distance between units, entries, distanc
 
 import math
 
-from flatpc.engine.native import FAST, kernel
+from flatpc.engine._kernels import FAST, kernel
 
 
 @kernel
