@@ -16,7 +16,7 @@ import importlib  # noqa: E402
 
 from benchmarks import record  # noqa: E402
 
-SECTIONS = ("engine", "profile", "peers", "curvature", "posterior", "learning", "rivals", "compiling", "scaling")
+SECTIONS = ("engine", "profile", "peers", "curvature", "posterior", "learning", "rivals", "compiling", "scaling", "gpu")
 
 
 def main() -> None:

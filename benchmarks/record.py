@@ -1,7 +1,8 @@
 """Numbers of the pieces, kept in `benchmarks/results.json` as soon as each is there: what README and docs show is made from it.
 
-A piece is recorded with a digest of the code that it times. `python -m benchmarks --record` skips what has been measured with the
-code as it is, so that it goes on where it was stopped.
+A piece is recorded with a digest of the code that it times, and those of `scaling` with `FLATPC_SCALE`.
+`python -m benchmarks --record` skips what has been measured with the code as it is, at this scale or a larger one, so that it
+goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from flatpc.circuit.files import replace_file
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-TIMED = ("circuit", "curvature", "engine", "learning", "structures")
+TIMED = ("circuit", "curvature", "engine", "families", "learning", "queries", "structures", "tables")
 """Folders of `flatpc` whose code benchmarks time."""
+SCALE = float(os.environ.get("FLATPC_SCALE", "0.02"))
+"""Of the sections that have one: 1 is full size."""
+SCALED = ("scaling",)
 DIGITS = 4
 
 
@@ -53,6 +57,7 @@ def measure(section: str, name: str, piece: Callable[[], Any], path: Path = RESU
         "seconds": round(time.perf_counter() - begin),
         "code": digest(section),
         "machine": f"{processor()}, {os.cpu_count()} cores",
+        **({"scale": SCALE} if section in SCALED else {}),
     }
     kept = read(path) | {f"{section}.{name}": recorded}
     lines = [f"{json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept)]
@@ -60,8 +65,9 @@ def measure(section: str, name: str, piece: Callable[[], Any], path: Path = RESU
 
 
 def is_measured(section: str, name: str, path: Path = RESULTS) -> bool:
-    """Whether a piece has been recorded with the code as it is."""
-    return read(path).get(f"{section}.{name}", {}).get("code") == digest(section)
+    """Whether a piece has been recorded with the code as it is, and no smaller than asked for."""
+    known = read(path).get(f"{section}.{name}", {})
+    return known.get("code") == digest(section) and (section not in SCALED or known.get("scale", 0.0) >= SCALE)
 
 
 def processor() -> str:

@@ -345,23 +345,35 @@ def planted() -> str:
 
 def scaling() -> str:
     """Rows from files beside rows in memory, and workers beside what the model of `benchmarks/scaling.py` says of them."""
-    files, workers, images, by_torch = (_times().get(f"scaling.{name}") for name in ("files", "workers", "images", "torch_steps"))
+    names = ("files", "killed", "workers", "images", "torch_steps")
+    files, killed, workers, images, by_torch = (_times().get(f"scaling.{name}") for name in names)
     lines = []
-    if files:
+    if files and "of memory" in files:
         lines.append(
-            f"- {files['rows']:,} rows × 50 binary columns from parquet files, 16 latents, one epoch of EM in batches of 5,000: "
-            f"{files['of the rate in memory']:.2f} of the rows per second of processor time of the same rows in memory, up to "
-            f"two million of them; peak of memory of fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
+            f"- {files['rows']:,} rows × 50 binary columns from parquet files, 16 latents, whole fits of {files['epochs']} "
+            f"epochs of EM in batches of 5,000 by one thread: {files['rows per second']:,.0f} rows per second; peak of memory of "
+            f"fitting, scoring and sampling {files['peak MiB']:,.0f} MiB."
+        )
+        lines.append(
+            f"- {files['rows in memory']:,} rows in memory, of which it is worked out once, in the first epoch, which sub-rows "
+            f"are alike: from files, {_beside(files['of memory'])}. Of more rows in memory that is worked out anew for every "
+            f"batch, as it is from files; beside such rows: {_beside(files['of by batch'])}."
+        )
+    if killed:
+        bits = "the same" if killed["same bits"] else "other"
+        lines.append(
+            f"- {killed['rows']:,} rows from files, killed after {killed['batches']:,} of {killed['of']:,} batches of epoch "
+            f"{killed['epoch']} and resumed: all parameters have {bits} bits as without."
         )
     if workers:
         one, two = workers["seconds"]["1"], workers["seconds"]["2"]
         lines.append(
             f"- {workers['rows']:,} rows × 100 columns, 100 latents, {workers['edges']:,} edges, one step of EM over all rows: "
-            f"{one:.1f} s on one Dask worker, {two:.1f} s on two by processor time, {workers['gain']:.2f} times as fast, "
-            f"and {workers['by the clock']:.2f} times by the clock, which other work on the machine slows down. "
-            f"Calibrated by the first, the model says {workers['predicted']['2']:.1f} s of the second."
+            f"two Dask workers are {workers['by the clock']:.2f} times as fast as one by the clock, while {workers['busy']:.1f} "
+            f"other processes wanted the cores of {workers['machine']}. The processor time of the busiest worker, of which two "
+            f"have half the work each by construction, is {one:.1f} s with one and {two:.1f} s with two; calibrated by the "
+            f"first, the model says {workers['predicted']['2']:.1f} s of the second."
         )
-        lines.append(f"- measured on {workers['machine']}, while {workers['busy']:.1f} other processes wanted its cores.")
     if images:
         lines.append(
             f"- {images['variables']:,} variables of 256 values, {images['rows']:,} rows, `hclt(bins=32)`: "
@@ -376,17 +388,33 @@ def scaling() -> str:
     return "\n".join(lines) or f"({NOT_MEASURED})"
 
 
+def _beside(ratios: dict[str, dict[str, float]]) -> str:
+    """Rates from files, of those in memory."""
+    whole, further = ratios["whole"], ratios["further"]
+    return (
+        f"{whole['processor']:.2f} of their rows per second in a whole fit and {further['processor']:.2f} in further epochs by "
+        f"processor time, reading included, and {whole['clock']:.2f} and {further['clock']:.2f} by the clock"
+    )
+
+
 def simulated() -> str:
     """What the model says of larger clusters."""
     found = _times().get("scaling.simulated")
-    if not found:
+    if not found or any("longest" not in of for of in found.values()):  # recorded by an earlier model
         return f"({NOT_MEASURED})"
-    parts = ("passes", "reading", "network", "tasks")
+    parts = ("passes", "reading", "tasks", "network")
     rows = [
-        [name, f"{of['hours']:,.2f}", *(f"{of[part]:,.3g}" for part in parts), f"{of['useful workers']:,}"]
+        [
+            name,
+            f"{of['hours']:,.2f}",
+            *(f"{of[part]:,.3g}" for part in parts),
+            of["longest"],
+            f"{of['useful workers']:,}",
+            of["saturates"],
+        ]
         for name, of in found.items()
     ]
-    return markdown(["cluster", "hours", *parts, "workers up to which passes take longest"], rows)
+    return markdown(["cluster", "hours", *parts, "longest", "workers up to which passes are", "then"], rows)
 
 
 def hostile() -> str:

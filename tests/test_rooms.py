@@ -54,6 +54,18 @@ def peeks(source: str) -> list[str]:
     return found
 
 
+def test_learning_names_no_engine() -> None:
+    """It knows the contract, flat parameters and how native loops are made; which engine makes the passes is not its business."""
+    found = []
+    for file in (write_rooms.SOURCES / "learning").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+            found += [f"{file.name}: {name}" for name in names if name.startswith(("flatpc.engine.numba", "flatpc.engine.torch"))]
+    assert found == []
+
+
 def test_no_room_but_theirs_looks_at_the_class_of_a_family() -> None:
     """A family says what it is; whoever looks at its class leaves out families to come."""
     found = []

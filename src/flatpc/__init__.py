@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from flatpc.families.indicator import Indicator as Indicator
     from flatpc.families.log_normal import LogNormal as LogNormal
     from flatpc.families.logistic import Logistic as Logistic
+    from flatpc.families.logistic_mixture import LogisticMixture as LogisticMixture
     from flatpc.families.multivariate_gaussian import MultivariateGaussian as MultivariateGaussian
     from flatpc.families.negative_binomial import NegativeBinomial as NegativeBinomial
     from flatpc.families.piecewise_linear import PiecewiseLinear as PiecewiseLinear
@@ -74,7 +75,8 @@ _HOMES = {
     "flatpc.families": (
         "Bernoulli", "Beta", "Binomial", "Categorical", "Discretized", "Exponential", "Family",
         "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
-        "Logistic", "MultivariateGaussian", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT", "Transformed", "family",
+        "Logistic", "LogisticMixture", "MultivariateGaussian", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT",
+        "Transformed", "family",
     ),
     "flatpc.learning": ("EM", "SGD", "Adam", "NaturalGradient", "Newton", "Sharpness", "fit"),
     "flatpc.search.choosing": ("choose",),

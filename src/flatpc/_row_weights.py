@@ -107,3 +107,8 @@ def rows_by_weight(weights: Array, most: int) -> Ints:
     step = max(np.ceil(up_to[-1] / most), 1.0) if up_to[-1] >= len(weights) else up_to[-1] / min(len(weights), most)
     places = np.arange(0.0, up_to[-1] * (1 - 1e-12), step)
     return np.minimum(np.searchsorted(up_to, places, side="right"), len(weights) - 1)
+
+
+def weighted_sum(of_rows: Array, rows: Ints, weights: Array | None) -> float:
+    """The sum over some rows of one number each, each as often as it counts."""
+    return float(of_rows.sum() if weights is None else of_rows @ weights[rows])

@@ -63,7 +63,7 @@ def _training(dtype: Dtype = "float32") -> None:
     rows = _rows()
     start = structures.hclt(rows, n_latents=2)
     for sharpness in (None, Sharpness(mu=0.1, unit="mean-flow", inputs=True)):
-        fit(start, rows, valid=rows, epochs=1, sharpness=sharpness, progress=False, n_threads=1, dtype=dtype)
+        fit(start, rows, valid=rows, epochs=1, batch_size=8, sharpness=sharpness, progress=False, n_threads=1, dtype=dtype)
 
 
 class _Unfilled(Evaluator):
@@ -76,7 +76,7 @@ class _Unfilled(Evaluator):
 
 def _curvature() -> None:
     """Adjoints, their tangents, squares, and what is gathered from them."""
-    from flatpc.learning.steps.penalty import Penalised
+    from flatpc.curvature.penalised import Penalised
 
     rows = _rows()
     evaluator = _Unfilled(structures.hclt(rows, n_latents=2), n_threads=1)

@@ -222,3 +222,17 @@ def test_the_same_mistake_has_the_same_message_everywhere(X):
             ask()
         said.add((type(caught.value), str(caught.value)))
     assert len(said) == 1, said
+
+
+@pytest.mark.parametrize("value", [2.0, -1.0, 255.0, 256.0, 0.5, np.nan])
+def test_one_wrong_value_among_many_small_ones_is_found(value):
+    """Many rows of small whole numbers are checked at once; the first wrong value is named as in a small table."""
+    many = np.tile([[0.0, 3.0], [1.0, 7.0]], (2000, 1))
+    assert read_rows(CIRCUIT, many) is not None
+    many[3001, 0] = value
+    with pytest.raises(MissingValueError if np.isnan(value) else SupportError, match="3001"):
+        read_rows(CIRCUIT, many)
+    many[3001] = 1.0, 255.0  # the largest that is looked at so; the Bernoulli's neighbour may have it
+    np.testing.assert_array_equal(read_rows(CIRCUIT, many), many)
+    many[3001] = 1.0, 0.25
+    np.testing.assert_array_equal(read_rows(CIRCUIT, many), many)

@@ -250,7 +250,7 @@ X = np.random.default_rng(0).integers(0, 2, (16, 4))
 circuit = fp.structures.hclt(X, n_latents=2)
 {}
 """
-PLANNING = {"sharing.symbols", "sharing.number_sub_rows", "sharing.plan_batch", "work_items.upward", "passes.forward"}
+PLANNING = {"sharing.small_symbols", "sharing.number_sub_rows", "sharing.plan_whole", "work_items.upward", "passes.forward"}
 
 
 def _fresh(folder, what):

@@ -54,20 +54,35 @@ def test_shared_equals_unshared(name, kind, dtype):
             assert relative(shared.inputs[i][statistic], statistics[statistic]) < TOLERANCE[dtype]
 
 
-def test_sub_rows_are_numbered_as_sorting_would():
+@pytest.mark.parametrize("values", ["small", "large", "fractions", "some of each"])
+@pytest.mark.parametrize("first", [True, False])
+def test_sub_rows_are_numbered_as_sorting_would(values, first):
+    """Small whole numbers are looked up, others hashed; the first rows are numbered already, others are numbered by batch."""
     circuit = fp.structures.hclt(bits(300, 12), 3)
     X = bits(300, 12, seed=1)
+    if values != "small":
+        X[:, :: 2 if values == "some of each" else 1] *= 0.5 if values == "fractions" else 256.0
     X[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan
+    X[X == 0] *= np.random.default_rng(4).choice([1.0, -1.0], int((X == 0).sum()))  # minus zero is zero
     evaluator = Evaluator(circuit)
-    rows = np.random.default_rng(3).permutation(300)[:120]
-    plan = Evidence(evaluator.program, X).plan(rows)
+    rows = np.arange(120) if first else np.random.default_rng(3).permutation(300)[:120]
+    evidence = Evidence(evaluator.program, X)
+    plans = [evidence.plan(rows), evidence.plan(rows)]
+    if first:
+        evidence.plan(rows[::-1])  # from here on the first rows are rows like others
+        plans.append(evidence.plan(rows))
     steps = evaluator.program.structure.steps
-    for node, scope in enumerate(circuit.scopes):
-        inside = [v for v in range(12) if scope >> v & 1]
-        _, inverse = np.unique(np.nan_to_num(X[np.ix_(rows, inside)], nan=7.0), axis=0, return_inverse=True)
-        number = plan.batch.share[0, steps[evaluator.program.step_of[node], columns.SCOPE]]
-        # The same partition of the rows, whatever the numbers are called.
-        assert len(set(zip(inverse.ravel(), number, strict=True))) == len(set(number)) == len(set(inverse.ravel()))
+    for plan in plans:
+        for node, scope in enumerate(circuit.scopes):
+            inside = [v for v in range(12) if scope >> v & 1]
+            _, inverse = np.unique(np.nan_to_num(X[np.ix_(rows, inside)], nan=7.0) + 0.0, axis=0, return_inverse=True)
+            step = evaluator.program.step_of[node]
+            number = plan.batch.share[0, steps[step, columns.SCOPE]]
+            # The same partition of the rows, whatever the numbers are called.
+            assert len(set(zip(inverse.ravel(), number, strict=True))) == len(set(number)) == len(set(inverse.ravel()))
+            assert plan.batch.at[step, columns.ROWS] == len(set(number))
+            representative = plan.batch.share[1, steps[step, columns.SCOPE]][: len(set(number))]
+            np.testing.assert_array_equal(number[representative], np.arange(len(representative)))
 
 
 def test_data_too_large_for_a_table_of_ids_is_numbered_batch_by_batch(monkeypatch):

@@ -1,12 +1,14 @@
-"""Probabilities and moments of normal distributions inside intervals, in closed form."""
+"""Probabilities and moments of normal and logistic distributions inside intervals."""
+
+import itertools
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import flatpc as fp
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, ParameterError
 
 UNITS = {"mean": np.array([0.0, 3.0, -40.0]), "variance": np.array([1.0, 1e6, 0.25])}
 STARTS = np.array([-np.inf, -1.0, 0.2, 5.0, 30.0, 2.0, -np.inf, -3.0])
@@ -88,3 +90,91 @@ def test_bounds_are_values_in_order_of_families_that_know_intervals():
             fp.Discretized(fp.Gaussian(), 1.0, **wrong)
     with pytest.raises(OptionError, match="log_between"):
         fp.Discretized(fp.Gamma(), 1.0, high=3.0)
+
+
+# ---- logistic ---------------------------------------------------------------------------------------------------------------
+
+LOGISTICS = {"location": np.array([0.0, 3.0, -40.0]), "scale": np.array([1.0, 1e3, 0.05])}
+FAR = (np.array([-np.inf, -900.0, 900.0, 5.0, -1.0]), np.array([-800.0, -899.0, np.inf, 5.0 + 1e-9, 1.0]))
+
+
+def test_logarithms_of_logistic_probabilities_are_those_of_many_digits():
+    starts, ends = np.concatenate([STARTS, FAR[0]]), np.concatenate([ENDS, FAR[1]])
+    found = fp.Logistic().log_between(LOGISTICS, starts, ends)
+    with mpmath.workdps(800):  # differences of numbers that are nearly 1 need them
+        for k, (location, scale) in enumerate(zip(LOGISTICS["location"], LOGISTICS["scale"], strict=True)):
+            for n, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                a, b = ((mpmath.mpf(float(x)) - mpmath.mpf(float(location))) / mpmath.mpf(float(scale)) for x in (start, end))
+                upper, lower = (1 / (1 + mpmath.exp(z)) for z in (-b, -a))
+                if any(abs(z) > 1500 for z in (a, b) if not mpmath.isinf(z)):
+                    continue  # more digits than that
+                wanted = float(mpmath.log(upper - lower))
+                assert found[n, k] == pytest.approx(wanted, rel=1e-9, abs=1e-9), (start, end, location)
+    assert fp.Logistic().log_between(LOGISTICS, np.array([2.0]), np.array([2.0]))[0].tolist() == [-np.inf] * 3
+
+
+INTERVALS = [(-1.0, 1.0), (0.5, 3.0), (2.0, 2.5), (-0.3, -0.29), (-np.inf, 0.5), (1.0, np.inf), (-np.inf, np.inf), (30.0, 31.0),
+             (-90.0, -60.0), (40.0, np.inf), (-np.inf, -45.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "end"), INTERVALS)
+def test_logistic_statistics_are_the_moments_of_the_cut_distribution(start, end):
+    location, scale = 0.4, 1.3
+    unit = {"location": np.array([location]), "scale": np.array([scale])}
+    found = fp.Logistic().statistics_between(unit, np.array([start]), np.array([end]), np.array([[2.0]]))
+    a, b = (start - location) / scale, (end - location) / scale
+    low, high = (a, min(b, a + 60.0)) if a > 25 else (max(a, b - 60.0), b) if b < -25 else (max(a, -60.0), min(b, 60.0))
+    top = min(abs(low), abs(high)) if low * high > 0 else 0.0
+
+    def mean(f):
+        density = lambda z: np.exp(top - abs(z)) / (1 + np.exp(-abs(z))) ** 2  # noqa: E731
+        parts = [low, 0.0, high] if low < 0 < high else [low, high]
+        whole, wanted = (
+            sum(integrate.quad(g, *ends, epsabs=1e-14, epsrel=1e-12, limit=500)[0] for ends in itertools.pairwise(parts))
+            for g in (density, lambda z: f(z) * density(z))
+        )
+        return wanted / whole
+
+    assert found["count"][0] == 2.0
+    assert found["weight"][0] == pytest.approx(2 * mean(lambda z: np.tanh(z / 2) / z if z else 0.5), rel=1e-8)
+    assert found["deviation"][0] == pytest.approx(2 * scale * mean(lambda z: np.tanh(z / 2)), rel=1e-8, abs=1e-9)
+    assert found["squares"][0] == pytest.approx(2 * scale**2 * mean(lambda z: z * np.tanh(z / 2)), rel=1e-8)
+    # In closed form: the mean of tanh(z/2) is σ(a) + σ(b) - 1.
+    closed = special.expit(a) + special.expit(b) - 1
+    assert found["deviation"][0] == pytest.approx(2 * scale * closed, rel=1e-8, abs=1e-9)
+
+
+def test_a_mixture_of_one_is_a_logistic():
+    x, flow = np.array([0.3, -20.0, np.nan, 4.0]), np.arange(12.0).reshape(4, 3)
+    one = {"shares": np.ones((3, 1)), **{name: value[:, None] for name, value in LOGISTICS.items()}}
+    family, other = fp.LogisticMixture(1), fp.Logistic()
+    np.testing.assert_allclose(family.log_density(one, x), other.log_density(LOGISTICS, x), rtol=1e-14)
+    np.testing.assert_allclose(family.log_between(one, STARTS, ENDS), other.log_between(LOGISTICS, STARTS, ENDS), rtol=1e-14)
+    for name, value in other.statistics(LOGISTICS, x, flow).items():
+        np.testing.assert_allclose(family.statistics(one, x, flow)[name][:, 0], value, rtol=1e-12)
+    q = np.array([0.0, 0.1, 0.9, 1.0])
+    np.testing.assert_allclose(family.quantile(one, q), other.quantile(LOGISTICS, q), rtol=1e-12)
+
+
+def test_pixels_are_learnt_as_discretized_mixtures_of_logistics():
+    """Two greys and clipped ends: EM finds them, and probabilities of all pixels add up to 1."""
+    rng = np.random.default_rng(0)
+    x = np.clip(np.round(np.where(rng.random(3000) < 0.4, rng.logistic(60, 5, 3000), rng.logistic(260, 12, 3000))), 0, 255)
+    family = fp.Discretized(fp.LogisticMixture(2), 1.0, low=0.0, high=255.0)
+    start = family.initialize_from(x, 1, rng, "uniform")
+    for _ in range(150):
+        start = family.update(start, family.statistics(start, x, np.ones((len(x), 1))))
+    order = np.argsort(start["location"][0])
+    np.testing.assert_allclose(start["location"][0, order], [60, 260], atol=2.0)
+    np.testing.assert_allclose(start["scale"][0, order], [5, 12], rtol=0.1)
+    np.testing.assert_allclose(start["shares"][0, order], [0.4, 0.6], atol=0.03)
+    assert np.exp(family.log_density(start, np.arange(256.0))).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_bad_options_of_a_mixture_are_named():
+    for wrong, name in (({"n": 0}, "n"), ({"n": 1.5}, "n"), ({"min_scale": 0.0}, "min_scale")):
+        with pytest.raises(OptionError, match=rf"LogisticMixture\(?:? ?{name}"):
+            fp.LogisticMixture(**wrong)
+    unit = {"shares": np.array([[0.5, 0.6]]), "location": np.zeros((1, 2)), "scale": np.ones((1, 2))}
+    with pytest.raises(ParameterError, match=r"shares of unit 0 sum to 1\.1"):
+        fp.LogisticMixture(2).check_parameters(unit, "Node 0")

@@ -122,6 +122,35 @@ class TestLogistic(fp.testing.FamilySuite):
         return by_search(self.family, x, {"location": -1.0, "scale": 0.25})
 
 
+class TestLogisticMixture(fp.testing.FamilySuite):
+    family = fp.LogisticMixture(2)
+    parameters: ClassVar = {
+        "shares": [[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]],
+        "location": [[-3.0, 2.0], [0.0, 1.0], [4.0, -4.0]],
+        "scale": [[0.25, 1.0], [0.5, 0.5], [1.0, 0.1]],
+    }
+
+
+class TestDiscretizedLogistic(fp.testing.FamilySuite):
+    """Pixels: numbers beyond the ends are rounded to them."""
+
+    family = fp.Discretized(fp.Logistic(), 1.0, low=0.0, high=7.0)
+    parameters: ClassVar = {"location": [-0.5, 3.2, 9.0], "scale": [0.7, 1.5, 0.9]}
+    wrong_values = (-1.0, 0.5, 8.0, np.inf)
+    values = np.arange(8.0)
+
+
+class TestDiscretizedLogisticMixture(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.LogisticMixture(2), 1.0, low=0.0, high=7.0)
+    parameters: ClassVar = {
+        "shares": [[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]],
+        "location": [[-1.0, 2.0], [0.0, 6.0], [4.0, 9.0]],
+        "scale": [[0.6, 1.0], [0.5, 0.5], [1.0, 2.0]],
+    }
+    wrong_values = (-1.0, 0.5, 8.0, np.inf)
+    values = np.arange(8.0)
+
+
 class TestStudentT(fp.testing.FamilySuite):
     family = fp.StudentT()
     parameters: ClassVar = {"location": [-1.0, 0.5, 4.0], "scale": [0.25, 1.0, 3.0], "dof": [5.0, 8.0, 30.0]}

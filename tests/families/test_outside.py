@@ -331,7 +331,7 @@ def test_momentum_restates_nothing_that_it_need_not():
 
 def test_gradients_of_the_penalty_reach_the_family():
     """∂ penalty / ∂z of an outside family, against differences of the penalty."""
-    from flatpc.learning.steps.penalty import Penalised
+    from flatpc.curvature.penalised import Penalised
     from flatpc.learning.steps.unconstrained import Unconstrained
 
     circuit, X = mixed(2), rows_of(12)

@@ -182,6 +182,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "Hurdle": Call(fp.Hurdle, {"atoms": (0.0,), "family": fp.Gaussian()}),
         "LogNormal": Call(fp.LogNormal, {"min_variance": 1e-3}),
         "Logistic": Call(fp.Logistic, {"min_scale": 1e-3}),
+        "LogisticMixture": Call(fp.LogisticMixture, {"n": 3, "min_scale": 1e-3}),
         "NegativeBinomial": Call(fp.NegativeBinomial, {"min_rate": 1e-3}),
         "PiecewiseLinear": Call(fp.PiecewiseLinear, {"edges": (0.0, 1.0, 2.0)}),
         "StudentT": Call(fp.StudentT, {"min_scale": 1e-3, "max_dof": 50.0}),

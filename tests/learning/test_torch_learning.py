@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import flatpc as fp
-from flatpc.engine.contract import get_evaluator
+from flatpc.engine.contract import ENGINES, get_evaluator
 from flatpc.engine.numba import packing
 from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba.weight_update import solvable
-from flatpc.errors import DeviceError, OptionError
-from tests.engine.conformance import circuits
+from flatpc.errors import DeviceError, OptionError, TiedParametersError
+from tests.engine.conformance import EVIDENCE, circuits
 
 torch = pytest.importorskip("torch")
 
@@ -60,6 +60,37 @@ def test_the_same_circuit_is_learnt(name, method):
     same(learnt(circuit, X, "numba", **METHODS[method]), learnt(circuit, X, "torch", **METHODS[method]), X)
 
 
+STEPS = {
+    "em": {"method": fp.EM(step_size=0.7)},
+    "quadratic": {"method": fp.EM(step_size=0.7), "sharpness": fp.Sharpness(mu=0.1, multiplier="exact")},
+    "cubic": {"method": fp.EM(step_size=0.7), "sharpness": fp.Sharpness(mu=0.1, update="cubic", multiplier="exact")},
+    "adam with penalty": {"method": fp.Adam(0.05), "sharpness": fp.Sharpness(mu=0.01)},
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_steps_agree_on_every_circuit(name, step):
+    """Two steps over rows of which some repeat and some have missing values: all parameters to 1e-10."""
+    circuit = CIRCUITS[name]
+    X = np.concatenate([EVIDENCE["some_missing"](circuit)[1], EVIDENCE["duplicates"](circuit)[1]])
+    options = {"epochs": 2, "batch_size": None, **STEPS[step]}
+    if step == "adam with penalty" and name not in UNTIED:
+        for engine in ENGINES:
+            with pytest.raises(TiedParametersError, match="trace"):
+                learnt(circuit, X, engine, **options)
+        del options["sharpness"]
+    native, by_torch = (learnt(circuit, X, engine, **options) for engine in ENGINES)
+    np.testing.assert_allclose(by_torch.history["train_nll"], native.history["train_nll"], rtol=1e-10, atol=1e-10)
+    moved = 0.0
+    for i, expected in native.circuit.parameters.items():
+        found, before = by_torch.circuit.parameters[i], circuit.parameters[i]
+        for part in expected if isinstance(expected, dict) else [...]:
+            np.testing.assert_allclose(found[part], expected[part], rtol=1e-10, atol=1e-10)
+            moved = max(moved, float(np.abs(expected[part] - before[part]).max(initial=0.0)))
+    assert moved > 1e-3  # they are steps
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name in UNTIED])
 @pytest.mark.parametrize("mu", [0.01, "adaptive"])
 def test_the_penalty_of_gradient_descent(name, mu):
@@ -87,6 +118,21 @@ def test_the_penalty_is_the_trace_and_its_gradient(name):
         for j, i in enumerate(layer.nodes if g in found.gradients else ()):
             scale = np.abs(expected[i]).max()
             np.testing.assert_allclose(found.gradients[g][j], expected[i], rtol=1e-9, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("hclt-bernoulli", "float64"), ("rat_spn-gaussian", "float32")])
+def test_compiled_passes_are_the_same(name, dtype, monkeypatch):
+    """By the backend that only traces: what native code is made of is the same graph."""
+    circuit = CIRCUITS[name]
+    X = rows_of(circuit)
+    X[0] = 1e3 if name == "rat_spn-gaussian" else X[0]  # a row that needs wider numbers
+    plain = learnt(circuit, X, "torch", dtype=dtype)
+    monkeypatch.setenv("FLATPC_COMPILE", "eager")
+    same(plain, learnt(circuit, X, "torch", dtype=dtype), X, 1e-12 if dtype == "float64" else 1e-6)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    monkeypatch.setenv("FLATPC_COMPILE", "fast")
+    with pytest.raises(OptionError, match="FLATPC_COMPILE"):
+        learnt(circuit, X, "torch")
 
 
 def test_weighted_rows_are_repeated_rows():

@@ -39,6 +39,7 @@ def test_sizes_grow_from_one_another_and_are_learnt_once(loaded, tmp_path):
     assert two["curve"][:2] == one["curve"]  # taken from the files of the first
     assert np.all(np.diff([row[1] for row in two["curve"]]) > 0)
     assert two["parameters"] > one["parameters"]
+    assert all(50 < row[5] < 50_000 for row in two["curve"])  # MiB
     assert 0 < two["test"] < one["test"] < 8
     assert mnist.unpack(two["samples"]).shape == (mnist.N_SAMPLES, 784)
     known, completed = (mnist.unpack(two[name]) for name in ("known", "completed"))
@@ -48,6 +49,9 @@ def test_sizes_grow_from_one_another_and_are_learnt_once(loaded, tmp_path):
     page = mnist.as_markdown(found)
     assert f"**{two['test']:.3f}**" in page
     assert "SparsePC (published)" in page
+    assert f"| {max(row[5] for row in two['curve']) / 1024:.1f} |" in page
+    earlier = {"2 latents": {**one, "curve": [row[:5] for row in one["curve"]]}}  # recorded before peaks were
+    assert f"**{one['test']:.3f}**" in mnist.as_markdown(earlier)
     for figure in mnist.plot(found).values():
         figure.canvas.draw()
     assert [len(panel.figures) for panel in mnist.draw(found)] == [1, 2]
@@ -83,6 +87,15 @@ def test_digits_are_told_apart(loaded, tmp_path):
     for figure in mnist.plot({"digits": found}).values():
         first = figure.axes[0].images[0].get_array()
         assert (first[:28, :28].ravel() == drawn[0]).all()
+
+
+def test_what_sharing_saves_is_measured(loaded, tmp_path):
+    found = store.compact(mnist.compute({"latents": 3, "images": 60, "rows": 60, "bins": 4}, tmp_path))
+    assert found["images"] == 60
+    assert 0 < found["values"] < 0.2  # most pixels are background, and bars are of few kinds
+    assert found["times as fast"] > 1
+    assert f"{found['times as fast']:.1f} times as fast" in mnist.as_markdown({"sharing": found})
+    assert mnist._sizes({"sharing": found}) == []
 
 
 def test_the_command_keeps_its_work_beside_the_results(loaded, tmp_path, monkeypatch):

@@ -86,12 +86,43 @@ class Work:
         self.calls += calls
 
 
+@dataclass
+class Gradients:
+    """Of log-likelihood and penalty, summed over rows; arrays are flat, as the evaluator packs parameters, and inputs are given
+    by sufficient statistics.
+    """
+
+    numbers: Array
+    """Log-likelihood, penalty."""
+    weights: NDArray[Any]
+    inputs: Array
+    penalty_weights: NDArray[Any]
+    penalty_inputs: Array
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All of them, to be added up over processes."""
+        return self.numbers, self.weights, self.inputs, self.penalty_weights, self.penalty_inputs
+
+
+class Penalises(Protocol):
+    """Evaluates likelihood and penalty together, at an evaluator's present parameters (`flatpc.curvature.penalised`)."""
+
+    def gradients(self, evidence: Any, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
+        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted.
+
+        `weights` has one number for each row of the evidence: how often it counts.
+        """
+
+
 class Evaluator(Protocol):
     """A circuit that is learnt: its parameters in two flat arrays, which a learner changes, and passes over rows.
 
-    `flatpc.engine.numba.views` knows where in the arrays each node's parameters lie, whichever engine makes the passes.
+    `flatpc.engine.flat` knows where in the arrays each node's parameters lie, whichever engine makes the passes.
     """
 
+    engine: str
+    """The name of the engine that makes the passes."""
     circuit: Circuit
     """As it was when learning began."""
     program: Program

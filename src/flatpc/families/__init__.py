@@ -16,6 +16,7 @@ from flatpc.families.hurdle import Hurdle
 from flatpc.families.indicator import Indicator
 from flatpc.families.log_normal import LogNormal
 from flatpc.families.logistic import Logistic
+from flatpc.families.logistic_mixture import LogisticMixture
 from flatpc.families.mapped_gaussian import MappedGaussian
 from flatpc.families.multivariate_gaussian import MultivariateGaussian
 from flatpc.families.negative_binomial import NegativeBinomial
@@ -44,6 +45,7 @@ __all__ = [
     "Log",
     "LogNormal",
     "Logistic",
+    "LogisticMixture",
     "MappedGaussian",
     "MultivariateGaussian",
     "NegativeBinomial",

@@ -7,24 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from flatpc._options import instance, number, put
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.families.base import Cost, Family, Parameters, Statistics
+from flatpc.families.quadrature import NODE_WEIGHTS, NODES
 from flatpc.families.wrapping import Wrapping
 
-
-def _double_exponential(n: int, reach: float) -> tuple[Array, Array]:
-    """Points of [0, 1] and their weights, exact to nine digits even for logarithms of the distance to an end."""
-    t = np.linspace(-reach, reach, n)
-    s = np.pi / 2 * np.sinh(t)
-    weight = np.cosh(t) / np.cosh(s) ** 2
-    return expit(2 * s), weight / weight.sum()
-
-
-NODES, NODE_WEIGHTS = _double_exponential(25, 2.9)
 SURE = 1e-6
 """Probabilities above this are differences of the cdf; smaller ones, in a tail, where digits cancel, are integrals."""
 MOST_VALUES = 100_000
@@ -36,7 +27,8 @@ class Discretized(Wrapping):
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
     repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2: in
-    closed form for Gaussians, otherwise by 25 points of quadrature for each value that occurs.
+    closed form for Gaussians, otherwise by 25 points of quadrature for each value that occurs. Pixels are
+    `fp.Discretized(fp.LogisticMixture(5), 1.0, low=0.0, high=255.0)`.
 
     >>> import flatpc as fp
     >>> import numpy as np
@@ -54,7 +46,7 @@ class Discretized(Wrapping):
         One of the values.
     low, high
         The smallest and the largest value: numbers beyond them are rounded to them. None for none; for families that know the
-        logarithm of an interval's probability (`log_between`), such as `fp.Gaussian`.
+        logarithm of an interval's probability (`log_between`): `fp.Gaussian`, `fp.Logistic`, `fp.LogisticMixture`.
 
     Raises
     ------
@@ -220,7 +212,10 @@ class Discretized(Wrapping):
     # ---- answers ----------------------------------------------------------------------------------------------------------
 
     def mode(self, parameters: Parameters) -> Array:
-        """The best of the values around the family's mode."""
+        """The best of all values; where r is very small, of those around the family's mode."""
+        sums = self._sums(parameters)
+        if None not in sums:
+            return np.array([values[np.argmax(logs)] for values, logs in sums])  # type: ignore[misc]
         nearest = self._rounded(self.family.mode(parameters), np.round, 0.0)
         around = np.clip(nearest + self.resolution * np.array([[-1.0], [0.0], [1.0]]), *self.bounds)
         logs = [np.diag(self.log_density(parameters, each)) for each in around]

@@ -59,6 +59,8 @@ class Evaluator:
     rows for which float32 is not enough have a second set of them.
     """
 
+    engine = "numba"
+
     def __init__(
         self, circuit: Circuit, dtype: Dtype = "float64", n_threads: int | None = None, memory: int = DEFAULT_MEMORY
     ) -> None:

@@ -55,14 +55,12 @@ class Evidence:
         n_rows, n_scopes = len(X), len(program.scopes)
         self._part_ptr = np.cumsum([0] + [len(parts) for parts in program.scopes]).astype(np.int64)
         self._part = np.array([p for parts in program.scopes for p in parts], np.int64)
-        self._ids: NDArray[np.int32] | None = None
-        """`[N, scopes]`: which of a scope's distinct sub-rows a row has."""
-        if not share:
-            return
-        codes, n_codes = _symbols(X)
-        if 4 * n_rows * n_scopes <= MAX_TABLE_BYTES:  # for a moment it is there twice, since it is turned
-            ids, count = self._number(codes, n_codes)
-            self._ids = np.ascontiguousarray(ids.T)
+        self._by_scope: NDArray[np.int32] | None = None
+        """`[scopes, N]`: which of a scope's distinct sub-rows a row has; None once some rows in the midst were asked for."""
+        self._by_row: NDArray[np.int32] | None = None
+        """`[N, scopes]`: the same, from then on."""
+        if share and 4 * n_rows * n_scopes <= MAX_TABLE_BYTES:
+            self._by_scope, count = self._number(self.X)
             self._scratch = np.full((1, int(count.max(initial=0))), -1, np.int32)
 
     def __len__(self) -> int:
@@ -77,28 +75,39 @@ class Evidence:
         if not self.share:
             share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
-        elif self._ids is not None:
+        elif (ids := self._of_first(rows)) is not None:
+            sharing.plan_whole(ids, share[0], share[1], count)
+        elif self._by_row is not None:
             n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
             with self._lock:  # the scratch has one user at a time
                 if len(self._scratch) < n_threads:
                     self._scratch = np.repeat(self._scratch[:1], n_threads, axis=0)
                 run_tickets(
                     sharing.plan_batch, n_threads, -(-n_scopes // sharing.SCOPES_PER_TICKET),
-                    self._ids, rows, self._scratch, share[0], share[1], count,
+                    self._by_row, rows, self._scratch, share[0], share[1], count,
                 )  # fmt: skip
         else:
-            ids, _ = self._number(*_symbols(self.X[rows]))
-            sharing.plan_whole(ids, share[0], share[1], count)
+            sharing.plan_whole(self._number(self.X[rows])[0], share[0], share[1], count)
         at = np.empty((self.program.n_steps, columns.N_PLACES), np.int32)
         n_values, n_rows = work_items.places(self.program.structure.steps, count, at)
         return Plan(Batch(self.X, rows, share, at), n_values, n_rows, share[0, self.program.root_scope])
 
-    def _number(self, codes: NDArray[np.int32], n_codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _of_first(self, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """`[scopes, rows]`: numbers of these rows if they are the first ones, in order; from other rows on, none."""
+        with self._lock:
+            ids = self._by_scope
+            if ids is None or np.array_equal(rows, np.arange(len(rows))):
+                return ids if ids is None or ids.shape[1] == len(rows) else np.ascontiguousarray(ids[:, : len(rows)])
+            self._by_row, self._by_scope = np.ascontiguousarray(ids.T), None  # for a moment it is there twice
+            return None
+
+    def _number(self, X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """`[scopes, N]`: which of a scope's distinct sub-rows each row has, by first occurrence; and how many there are."""
         n_scopes = len(self.program.scopes)
-        ids = np.empty((n_scopes, codes.shape[1]), np.int32)
+        codes, n_codes = _symbols(X)
+        ids = np.empty((n_scopes, len(X)), np.int32)
         count = np.empty(n_scopes, np.int64)
-        table = sharing.hash_table(codes.shape[1])
-        sharing.number_sub_rows(codes, n_codes, self._part_ptr, self._part, ids, count, *table)
+        sharing.number_sub_rows(codes, n_codes, self._part_ptr, self._part, ids, count, *sharing.hash_table(len(X)))
         return ids, count
 
 
@@ -106,11 +115,12 @@ def _symbols(X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Each variable's values as whole numbers 0, 1, 2, ... in order of first occurrence `[D, N]`, and how many there are."""
     codes = np.empty(X.shape[::-1], np.int32)
     n_codes = np.empty(X.shape[1], np.int64)
-    table = sharing.hash_table(len(X))
-    some_unknown = bool(np.isnan(X.min(initial=0.0)))
-    for v in range(X.shape[1]):
+    X.flags.writeable = False  # kernels are compiled for exactly this
+    sharing.small_symbols(X, codes, n_codes, np.empty((X.shape[1], sharing.SMALL + 1), np.int32))
+    others = np.flatnonzero(n_codes < 0)
+    table = sharing.hash_table(len(X) if len(others) else 0)
+    for v in others:
         x = X[:, v] + 0.0  # one zero
-        if some_unknown:
-            x[np.isnan(x)] = np.nan  # one NaN
+        x[np.isnan(x)] = np.nan  # one NaN
         n_codes[v] = sharing.symbols(x.view(np.int64), codes[v], *table)
     return codes, n_codes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
-from flatpc._options import shown, wrong
+from flatpc._options import choice, shown, wrong
 from flatpc.errors import DeviceError
 
 
@@ -25,6 +27,18 @@ def find_device(device: torch.device | str) -> torch.device:
             option="device",
         ) from None
     return found
+
+
+def compiling() -> str | None:
+    """The backend of `torch.compile` through which passes go: what `FLATPC_COMPILE` says, 1 being torch's own; None for none.
+
+    Compiling takes from seconds to minutes for every shape of a batch, so that it is for long runs alone.
+    """
+    wanted = os.environ.get("FLATPC_COMPILE", "")
+    if wanted in ("", "0"):
+        return None
+    known = ["inductor", *torch._dynamo.list_backends(None)]
+    return "inductor" if wanted == "1" else choice("FLATPC_COMPILE", wanted, known)
 
 
 def _listed() -> str:

@@ -6,7 +6,7 @@ Work is done in blocks of rows so that values and flows together take about half
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from flatpc._typing import Array
 from flatpc.engine.contract import Dtype, Flows, check_dtype
 from flatpc.engine.precision import wide_enough
 from flatpc.engine.torch import inputs as torch_inputs
-from flatpc.engine.torch.devices import find_device
+from flatpc.engine.torch.devices import compiling, find_device
 from flatpc.engine.torch.layers import InputLayer, State
 from flatpc.engine.torch.module import TorchCircuit
 from flatpc.families.base import Statistics
@@ -75,7 +75,7 @@ class TorchEngine:
 class Run:
     """One circuit at one precision, with its parameters stacked once."""
 
-    def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device) -> None:
+    def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device, *, compiled: bool = True) -> None:
         self.circuit = circuit
         self.dtype: torch.dtype = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
         self.net = TorchCircuit(circuit, self.dtype, device)
@@ -84,6 +84,9 @@ class Run:
         self._wider: Run | None = None
         self._wider_is_old = False
         self._room: list[Tensor] = []
+        backend = compiling() if compiled else None
+        self._compiled = backend is not None
+        self._up_and_down = self._passes if backend is None else torch.compile(self._passes, backend=backend, dynamic=False)
 
     @property
     def wider(self) -> Run:
@@ -91,7 +94,7 @@ class Run:
         if self.dtype == torch.float64:
             return self
         if self._wider is None:
-            self._wider = Run(self.circuit, "float64", self.net.device)
+            self._wider = Run(self.circuit, "float64", self.net.device, compiled=False)  # of few rows, now more, now fewer
         if self._wider_is_old:
             self._wider.stacked = [a.double() if isinstance(a, Tensor) else a for a in self.stacked]
             self._wider_is_old = False
@@ -161,18 +164,15 @@ class Run:
     def pass_flows(self, X: Tensor, weights: Tensor, totals: Totals | None = None) -> tuple[Tensor, list[Tensor]]:
         """Log-likelihoods, and the flow of every unit, group by group; or adds to `totals`, and flows have no meaning."""
         with torch.no_grad():
-            state = self.net.shared(X, self.stacked, self.dtype)
-            root = state.v[-1][0, :, 0]
-            unsure = self.net.unsure(state)
-            log_prob = root.double().log() + state.s[-1][0]
-            flows = self._empty_flows(state, reuse=totals is not None)
-            flows[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
-            for g in reversed(range(len(self.layers))):
-                gradient = self.layers[g].flow(state, flows, g, self.stacked[g])
-                if totals is not None and gradient is not None:
-                    totals.add_gradient(g, gradient)
-                elif totals is not None:
-                    totals.add_inputs(g, X, flows[g])
+            room = [] if totals is None or self._compiled else self._room
+            log_prob, unsure, flows, gradients = self._up_and_down(X, weights, self.stacked, room)
+            if totals is not None:
+                self._room = flows
+                for g in reversed(range(len(self.layers))):
+                    if g in gradients:
+                        totals.add_gradient(g, gradients[g])
+                    else:
+                        totals.add_inputs(g, X, flows[g])
         if self.dtype != torch.float64 and unsure.any():
             log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
             for flow, exact in zip(flows, again, strict=True) if totals is None else ():
@@ -184,13 +184,26 @@ class Run:
                 flow[:, rows] = exact
         return log_prob, flows
 
-    def _empty_flows(self, state: State, *, reuse: bool) -> list[Tensor]:
-        """Room for flows, group by group: that of the last block, if it may be used again."""
-        if not reuse:
-            return [torch.empty_like(v) for v in state.v[:-1]] + [torch.zeros_like(state.v[-1])]
-        if not self._room or self._room[-1].shape != state.v[-1].shape:
-            self._room = self._empty_flows(state, reuse=False)
-        return self._room
+    def _passes(
+        self, X: Tensor, weights: Tensor, stacked: list[Any], room: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], dict[int, Tensor]]:
+        """Both passes with one scale per node and row: log-likelihoods, unsure rows, which have no flow, flows and gradients.
+
+        Flows are written to `room`, if it has the right shape: it is that of the last block.
+        """
+        state = self.net.shared(X, stacked, self.dtype)
+        root = state.v[-1][0, :, 0]
+        unsure = self.net.unsure(state)
+        log_prob = root.double().log() + state.s[-1][0]
+        if not room or room[-1].shape != state.v[-1].shape:
+            room = [torch.empty_like(v) for v in state.v[:-1]] + [torch.zeros_like(state.v[-1])]
+        room[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
+        gradients: dict[int, Tensor] = {}
+        for g in reversed(range(len(self.layers))):
+            gradient = self.layers[g].flow(state, room, g, stacked[g])
+            if gradient is not None:
+                gradients[g] = gradient
+        return log_prob, unsure, room, gradients
 
     def _pass_separately(self, X: Tensor, weights: Tensor, totals: Totals | None) -> tuple[Tensor, list[Tensor]]:
         """The same with a scale for every unit, by automatic differentiation: v · ∂ log p / ∂v is the flow of v."""

@@ -50,6 +50,7 @@ class TorchEvidence:
 class TorchEvaluator:
     """Keeps the contract of `flatpc.engine.contract.Evaluator` with torch."""
 
+    engine = "torch"
     n_threads = 1
     """Of the M-step, which is native; torch has a setting of its own."""
 

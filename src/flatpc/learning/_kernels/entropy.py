@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from flatpc.engine.numba._kernels.compiling import kernel
+from flatpc.engine._kernels import kernel
 
 
 @kernel

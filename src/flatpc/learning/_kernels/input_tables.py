@@ -4,15 +4,7 @@ import math
 
 import numpy as np
 
-from flatpc.engine.numba._kernels.compiling import inner, kernel
-from flatpc.engine.numba._kernels.update import (
-    CUBIC,
-    CUBIC_EXACT,
-    QUADRATIC_EXACT,
-    cubic_root,
-    exact_multiplier,
-    least_flow,
-)
+from flatpc.engine._kernels import CUBIC, CUBIC_EXACT, QUADRATIC_EXACT, cubic_root, exact_multiplier, inner, kernel, least_flow
 
 
 @kernel

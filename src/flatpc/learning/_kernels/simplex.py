@@ -5,8 +5,7 @@ Each row of `places` is `(start, units, distance between units, entries, distanc
 
 import math
 
-from flatpc.engine.numba._kernels.compiling import kernel
-from flatpc.engine.numba._kernels.dense import FAST
+from flatpc.engine._kernels import FAST, kernel
 
 
 @kernel

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._options import number, put, whole_number
+from flatpc._row_weights import weighted_sum
 from flatpc._typing import Array, Ints
 from flatpc.engine.contract import Evaluator, Evidence
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.base import Regularizer
 from flatpc.learning.run.schedules import as_schedule
-from flatpc.learning.steps.collect import weighted_sum
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.rows import TrainingRows
 

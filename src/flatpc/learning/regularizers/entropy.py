@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from flatpc._options import flag, number, put
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Sum
+from flatpc.engine import flat
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba._kernels import update
 from flatpc.errors import OptionError, TiedParametersError
 from flatpc.learning._kernels.entropy import maximise_units
 from flatpc.learning.regularizers.base import Regularizer
@@ -128,7 +128,7 @@ class EntropyStep:
             hand_down(circuit, i, weights.get(i, _NONE), probability)
         update_inputs(
             self._rest, statistics, evaluator.inputs,
-            kind=update.PLAIN, mu=0.0, unit=None, pseudocount=input_pseudocount, alpha=alpha,
+            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=input_pseudocount, alpha=alpha,
         )  # fmt: skip
 
 

@@ -21,13 +21,13 @@ import numpy as np
 from scipy.special import xlogy
 
 from flatpc._options import choice, number, put, whole_number
+from flatpc._row_weights import weighted_sum
 from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input
 from flatpc.engine.contract import Evaluator, Evidence
-from flatpc.engine.numba.views import input_view
+from flatpc.engine.flat import input_view
 from flatpc.errors import MissingValueError, OptionError
 from flatpc.learning.regularizers.base import Regularizer
-from flatpc.learning.steps.collect import weighted_sum
 from flatpc.learning.steps.method import Method
 from flatpc.learning.steps.rows import TrainingRows
 

@@ -120,13 +120,16 @@ class Streamed:
         per_window = self._most // self._size
         first, skip = divmod(skip, per_window)
         windows = self._windows(epoch, first * per_window * self._size, per_window * self._size)
-        prepared = (self.evaluator.evidence(X) for X in windows)
-        for number, evidence in enumerate(ahead(prepared), first):
-            order = np.random.default_rng([self._seed, epoch, number]).permutation(len(evidence))
-            for start in range(skip * self._size, len(evidence), self._size):
-                rows = order[start : start + self._size]
-                yield Batch(len(rows), float(len(rows)), evidence, rows)
+        prepared = (self._shuffled(X, [self._seed, epoch, number]) for number, X in enumerate(windows, first))
+        for batches in ahead(prepared):
+            yield from itertools.islice(batches, skip, None)
             skip = 0
+
+    def _shuffled(self, X: Array, seed: list[int]) -> list[Batch]:
+        """The batches of a window. Each has evidence of its own: all of its rows are used once."""
+        order = np.random.default_rng(seed).permutation(len(X))
+        batches = [X[order[start : start + self._size]] for start in range(0, len(X), self._size)]
+        return [Batch(len(rows), float(len(rows)), self.evaluator.evidence(rows), np.arange(len(rows))) for rows in batches]
 
     def _in_pieces(self, epoch: int, skip: int) -> Iterator[Batch]:
         for start in range(skip * self._size, self.n_rows, self._size):

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatpc.circuit.rows import read_rows
-from flatpc.engine.contract import Dtype, Evaluator, get_evaluator
+from flatpc.engine.contract import Dtype, Evaluator, Gradients, get_evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.run.memory import MEMORY
 from flatpc.learning.steps.collect import Collect, Plain
-from flatpc.learning.steps.penalty import Gradients
 from flatpc.learning.steps.pieces import Task
 from flatpc.tables.sources import Source
 from flatpc.tables.sums import Arrays, tree_sum

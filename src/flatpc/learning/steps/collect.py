@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from flatpc._row_weights import weighted_sum
 from flatpc._typing import Array, Ints
 from flatpc.engine.contract import Evaluator, Evidence
 
@@ -32,8 +33,3 @@ class Plain:
         """Flows of the rows as they are."""
         log_prob, gradient, inputs = self.evaluator.statistics(evidence, rows, weights)
         return weighted_sum(log_prob, rows, weights), gradient, inputs
-
-
-def weighted_sum(of_rows: Array, rows: Ints, weights: Array | None) -> float:
-    """The sum over some rows of one number each, each as often as it counts."""
-    return float(of_rows.sum() if weights is None else of_rows @ weights[rows])

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from flatpc._typing import Array, Ints
-from flatpc.engine.contract import Evaluator, Evidence
+from flatpc.curvature.penalised import penalised
+from flatpc.engine.contract import Evaluator, Evidence, Gradients
 from flatpc.errors import DataError
 from flatpc.learning.loop import Diverged
 from flatpc.learning.regularizers import adaptive
@@ -23,7 +24,6 @@ from flatpc.learning.run.schedules import as_schedule
 from flatpc.learning.steps import model
 from flatpc.learning.steps.collect import Collect, Plain
 from flatpc.learning.steps.descent import Descent
-from flatpc.learning.steps.penalty import Gradients, penalised
 from flatpc.learning.steps.pieces import Pieces, Task, flows
 from flatpc.learning.steps.unconstrained import Unconstrained
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input
-from flatpc.engine.numba._kernels.update import PLAIN
-from flatpc.engine.numba.program import Program
-from flatpc.engine.numba.views import InputBlocks, input_block
+from flatpc.engine.flat import PLAIN, InputBlocks, Program, input_block
 from flatpc.families import packing
 from flatpc.families.base import Family, Parameters, Statistics
 from flatpc.learning._kernels.input_tables import update_penalised_tables, update_tables

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
-from flatpc.engine.numba.program import Program
-from flatpc.engine.numba.views import weight_places
+from flatpc.engine.flat import Program, weight_places
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
+from flatpc.engine import flat
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba import packing
-from flatpc.engine.numba._kernels import update
-from flatpc.engine.numba._kernels.columns import Rule
-from flatpc.engine.numba.weight_update import update_weights
+from flatpc.engine.flat import Rule
 from flatpc.errors import ParameterError
 from flatpc.learning.steps.inputs import Group, update_inputs
 from flatpc.learning.steps.layers import Layers
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
 Solve = Callable[[Array, Array, float], Any]
 
 KINDS = {
-    ("quadratic", "renormalize"): update.QUADRATIC,
-    ("cubic", "renormalize"): update.CUBIC,
-    ("quadratic", "exact"): update.QUADRATIC_EXACT,
-    ("cubic", "exact"): update.CUBIC_EXACT,
+    ("quadratic", "renormalize"): flat.QUADRATIC,
+    ("cubic", "renormalize"): flat.CUBIC,
+    ("quadratic", "exact"): flat.QUADRATIC_EXACT,
+    ("cubic", "exact"): flat.CUBIC_EXACT,
 }
 
 
@@ -67,9 +65,9 @@ class KernelStep:
     def __init__(self, evaluator: Evaluator, groups: Sequence[Group], sharpness: Sharpness | None = None) -> None:
         self.evaluator, self.groups, self.sharpness = evaluator, groups, sharpness
         self.mu = 0.0
-        self._kind = KINDS[sharpness.update, sharpness.multiplier] if sharpness else update.PLAIN
+        self._kind = KINDS[sharpness.update, sharpness.multiplier] if sharpness else flat.PLAIN
         self._layers = Layers(evaluator.circuit, evaluator.program)
-        self._allowed = packing.pack_masks(evaluator.circuit, evaluator.program)
+        self._allowed = flat.pack_masks(evaluator.circuit, evaluator.program)
 
     @property
     def fuses(self) -> bool:
@@ -89,7 +87,7 @@ class KernelStep:
         self.mu = float(per_layer.mean()) if len(per_layer) else 0.0
         rule = self._rule(self._layers.per_step(per_layer), batch, alpha)
         program, weights = self.evaluator.program, self.evaluator.weights
-        update_weights(program, weights, gradient, rule, n_threads=self.evaluator.n_threads)
+        flat.update_weights(program, weights, gradient, rule, n_threads=self.evaluator.n_threads)
         self.update_inputs(statistics, batch, alpha)
 
     def update_inputs(self, statistics: Array, batch: Batch, alpha: float) -> None:
@@ -97,7 +95,7 @@ class KernelStep:
         regularised = self.sharpness is not None and self.sharpness.inputs
         update_inputs(
             self.groups, statistics, self.evaluator.inputs,
-            kind=self._kind if regularised else update.PLAIN,
+            kind=self._kind if regularised else flat.PLAIN,
             mu=self._mu(batch) if regularised else 0.0,
             unit=self._unit if self.sharpness is not None and self.sharpness.relative else None,
             pseudocount=batch.input_pseudocount, alpha=alpha,
@@ -109,13 +107,13 @@ class KernelStep:
             return 0.0
         mu = self.sharpness.schedule(batch.progress)
         as_it_is = self.sharpness.relative or self.sharpness.unit == "batch-counts"
-        if as_it_is or self._kind == update.QUADRATIC_EXACT:
+        if as_it_is or self._kind == flat.QUADRATIC_EXACT:
             return mu
-        return mu / batch.share if self._kind == update.CUBIC_EXACT else mu * batch.share
+        return mu / batch.share if self._kind == flat.CUBIC_EXACT else mu * batch.share
 
     def _unit(self, edge: Any, node: Any) -> Any:
         """The unit of a relative μ where edges and units have these mean flows."""
-        power = {update.QUADRATIC_EXACT: 1, update.CUBIC_EXACT: 2}.get(self._kind, 0)
+        power = {flat.QUADRATIC_EXACT: 1, flat.CUBIC_EXACT: 2}.get(self._kind, 0)
         return edge / np.maximum(node, np.finfo(np.float64).tiny) ** power
 
     def _rule(self, mu: Array, batch: Batch, alpha: float) -> Rule:
@@ -143,7 +141,7 @@ class SolvedStep:
             weights[:] = (1 - alpha) * old + alpha * self._checked(flows, old, mask, batch.share)
         update_inputs(
             self.groups, statistics, evaluator.inputs,
-            kind=update.PLAIN, mu=0.0, unit=None, pseudocount=batch.input_pseudocount, alpha=alpha,
+            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=batch.input_pseudocount, alpha=alpha,
         )  # fmt: skip
 
     def _checked(self, flows: Array, old: Array, mask: NDArray[np.bool_], share: float) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba import packing
+from flatpc.engine.flat import unpack_inputs, unpack_weights
 from flatpc.learning.steps.inputs import group_inputs
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def to_circuit(evaluator: Evaluator, parameters: Parameters | None = None) -> Ci
     """The circuit with the evaluator's parameters, or with these; probabilities are normalised in float64."""
     circuit, program = evaluator.circuit, evaluator.program
     flat = parameters or {"weights": evaluator.weights, "inputs": evaluator.inputs}
-    weights = packing.unpack_weights(circuit, program, flat["weights"])
+    weights = unpack_weights(circuit, program, flat["weights"])
     inputs = flat["inputs"].copy()
     for group in group_inputs(circuit, program):
         if group.is_table:
@@ -42,4 +42,4 @@ def to_circuit(evaluator: Evaluator, parameters: Parameters | None = None) -> Ci
     with np.errstate(divide="ignore", invalid="ignore"):
         # A unit without weights becomes NaN, which the circuit refuses.
         new: dict[int, Any] = {i: w / w.sum(axis=1, keepdims=True) for i, w in weights.items()}
-    return circuit.with_parameters({**new, **packing.unpack_inputs(circuit, program, inputs)})
+    return circuit.with_parameters({**new, **unpack_inputs(circuit, program, inputs)})

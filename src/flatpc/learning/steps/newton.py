@@ -74,12 +74,11 @@ class Newton(Method):
         self, evaluator: Evaluator, rows: TrainingRows, regularizers: Regularizers, workers: Workers, seed: int
     ) -> NewtonLearner:
         """What makes the steps."""
-        from flatpc.engine.numba.evaluator import Evaluator as Native
         from flatpc.learning.steps.newton_learner import NewtonLearner
 
         if workers.n > 1:
             raise OptionError(f"method={self.name!r} learns in one process; choose 'em', 'adam' or 'sgd' for several.")
-        if not isinstance(evaluator, Native):
+        if evaluator.engine != "numba":  # as the Hessian is
             raise OptionError(f"method={self.name!r} learns on the numba engine; leave engine and device out.")
         return NewtonLearner(evaluator, self, regularizers)
 

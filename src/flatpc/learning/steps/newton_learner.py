@@ -25,7 +25,6 @@ from flatpc.curvature.layout import FlatIndex, Layout
 from flatpc.curvature.operators import weighted_operator
 from flatpc.curvature.row_flows import BLOCK_BYTES, blocks, in_logits, row_flows
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba.evaluator import Evaluator as Native
 from flatpc.errors import DataError
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.schedules import as_schedule
@@ -53,9 +52,8 @@ class NewtonLearner:
 
     mu = 0.0
 
-    def __init__(self, evaluator: Native, method: Newton, regularizers: Regularizers | None = None) -> None:
-        self.evaluator: Evaluator = evaluator
-        self._native, self.method = evaluator, method
+    def __init__(self, evaluator: Evaluator, method: Newton, regularizers: Regularizers | None = None) -> None:
+        self.evaluator, self.method = evaluator, method
         self.step_size = as_schedule("step_size", method.step_size)
         self.pseudocount, self.input_pseudocount = (regularizers or Regularizers()).counts
         self.unconstrained = Unconstrained(evaluator)
@@ -77,7 +75,7 @@ class NewtonLearner:
     def step(self, evidence: Any, rows: Ints, progress: float, weights: Array | None = None) -> float:
         """One step; the mean log-likelihood of the rows before it."""
         counts = None if weights is None else weights[rows]
-        log_prob, gradient, statistics = self._native.statistics(evidence, rows, weights)
+        log_prob, gradient, statistics = self.evaluator.statistics(evidence, rows, weights)
         total = float(log_prob.sum() if counts is None else log_prob @ counts)
         size = float(len(rows) if counts is None else counts.sum())
         if not np.isfinite(total):
@@ -90,9 +88,9 @@ class NewtonLearner:
             self._move(layout, evidence, rows, weights, gradient, statistics, total, size, progress)
         if self._others:
             # Statistics are those before the step: taken anew, EM can't make the likelihood of the rows worse.
-            statistics = self._native.statistics(evidence, rows, weights)[2] if layout.size else statistics
+            statistics = self.evaluator.statistics(evidence, rows, weights)[2] if layout.size else statistics
             options: Any = {"kind": 0, "mu": 0.0, "unit": None, "pseudocount": self.input_pseudocount, "alpha": 1.0}
-            update_inputs(self._others, statistics, self._native.inputs, **options)
+            update_inputs(self._others, statistics, self.evaluator.inputs, **options)
         return total / size
 
     def _move(
@@ -104,7 +102,7 @@ class NewtonLearner:
         flat = self._index.collect(np.asarray(gradient, np.float64)[None], statistics[None])[0]
         # Gradients of weights, but counts of tables.
         tables = (
-            layout.vector({i: np.full(s, float(i in self._native.program.input_blocks)) for i, s in layout.shapes.items()}) > 0
+            layout.vector({i: np.full(s, float(i in self.evaluator.program.input_blocks)) for i, s in layout.shapes.items()}) > 0
         )
         flows = np.where(tables, flat, flat * theta) + self._prior
         complete = layout.row_sums(flows)
@@ -189,8 +187,8 @@ class NewtonLearner:
 
     def _objective(self, evidence: Any, rows: Ints, weights: Array | None) -> float:
         """The log posterior at the evaluator's parameters."""
-        log_prob = self._native.log_prob(evidence)[rows]
-        theta = self._index.collect(self._native.weights[None].astype(np.float64), self._native.inputs[None])[0]
+        log_prob = self.evaluator.log_prob(evidence)[rows]
+        theta = self._index.collect(self.evaluator.weights[None].astype(np.float64), self.evaluator.inputs[None])[0]
         return float(log_prob.sum() if weights is None else log_prob @ weights[rows]) + self._log_prior(theta)
 
     def _log_prior(self, theta: Array) -> float:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._typing import Array, Ints
-from flatpc.engine.contract import Evaluator, Evidence
+from flatpc.curvature.penalised import penalised
+from flatpc.engine.contract import Evaluator, Evidence, Gradients
 from flatpc.learning.steps.collect import Collect, Plain
-from flatpc.learning.steps.penalty import Gradients, penalised
 from flatpc.tables.sums import tree_sum
 
 Arrays = tuple[NDArray[Any], ...]

@@ -15,7 +15,7 @@ from scipy.special import entr
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Input, Mixture, Product, Sum
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba import packing
+from flatpc.engine.flat import unpack_inputs
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -65,7 +65,7 @@ def entropies(evaluator: Evaluator) -> list[Array]:
     """For each node `[units]`: the joint entropy of a unit's variables and the choices of the sums from there down, in nats."""
     circuit = evaluator.circuit
     weights = evaluator.weight_views(evaluator.weights)
-    inputs = packing.unpack_inputs(circuit, evaluator.program, evaluator.inputs)
+    inputs = unpack_inputs(circuit, evaluator.program, evaluator.inputs)
     out: list[Array] = []
     for i, node in enumerate(circuit.nodes):
         if isinstance(node, Input):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flatpc._typing import Array, Ints
 from flatpc.engine.contract import Evaluator
-from flatpc.engine.numba import packing, views
+from flatpc.engine.flat import pack_masks, weight_places
 from flatpc.families import packing as family_packing
 from flatpc.learning._kernels.simplex import softmax, to_logits
 from flatpc.learning.steps.inputs import Group, group_inputs
@@ -32,8 +32,8 @@ class Unconstrained:
         self.evaluator = evaluator
         program = evaluator.program
         self.n_weights, self.size = program.n_weights, program.n_weights + program.n_inputs
-        self._weights = views.weight_places(evaluator.circuit, evaluator.program)
-        self._exists = packing.pack_masks(evaluator.circuit, program)
+        self._weights = weight_places(evaluator.circuit, evaluator.program)
+        self._exists = pack_masks(evaluator.circuit, program)
         groups = group_inputs(evaluator.circuit, program)
         self._tables = _table_places(groups)
         self._tabular = [group for group in groups if group.is_table]

@@ -9,6 +9,10 @@ from flatpc.engine.numba._kernels.tickets import finish, hand_in, take
 
 SCOPES_PER_TICKET = 16
 """Numbers in a cache line."""
+ROWS_AT_ONCE = 16
+"""Of a table whose columns are numbered: what is written of a column fills a cache line."""
+SMALL = 256
+"""Whole numbers below it are looked up rather than hashed."""
 
 
 def hash_table(n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -20,12 +24,24 @@ def hash_table(n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
 
 
 @inner
-def _renumber(left, right, n_right, out, keys, number):
+def _renumber(left, n_left, right, n_right, out, keys, number):
     """out[r]: number, in order of first occurrence, of the pair (left[r], right[r]); returns how many pairs there are."""
-    n, mask = len(left), len(keys) - 1
-    for slot in range(len(number)):
+    n = len(left)
+    few = n_left * n_right <= len(number)  # each pair has a place of its own
+    for slot in range(n_left * n_right if few else len(number)):
         number[slot] = -1
     count = 0
+    if few:
+        for r in range(n):  # no branches, which nobody could predict
+            slot = np.int64(left[r]) * n_right + right[r]
+            u = number[slot]
+            new = u < 0
+            u = count if new else np.int64(u)
+            number[slot] = u
+            count += new
+            out[r] = u
+        return count
+    mask = len(keys) - 1
     for r in range(n):
         key = np.int64(left[r]) * n_right + right[r]
         slot = ((key * np.int64(-7046029254386353131)) >> 20) & mask
@@ -51,19 +67,21 @@ def number_sub_rows(codes, n_codes, part_ptr, part, ids, count, keys, number):
                 ids[s, r] = codes[v, r]
             count[s] = n_codes[v]
             continue
-        for r in range(n):
-            ids[s, r] = ids[first, r]
+        begin = first
         count[s] = count[first]
         for q in range(part_ptr[s] + 1, part_ptr[s + 1]):
             other = part[q]
             if count[s] == n:  # already all different: numbered 0, 1, 2, ...
                 break
             if count[other] == n:
-                for r in range(n):
-                    ids[s, r] = r
+                begin = other
                 count[s] = n
             else:
-                count[s] = _renumber(ids[s], ids[other], count[other], ids[s], keys, number)
+                count[s] = _renumber(ids[begin], count[s], ids[other], count[other], ids[s], keys, number)
+                begin = s
+        if begin != s:
+            for r in range(n):
+                ids[s, r] = ids[begin, r]
 
 
 @kernel
@@ -142,6 +160,41 @@ def plan_whole(ids, where, representative, count):
                 representative[s, u] = b
                 found += 1
         count[s] = found
+
+
+@kernel
+def small_symbols(X, out, count, number):
+    """The same as `symbols` for every column of rows at once, where all are small whole numbers or unknown; others count -1.
+
+    out[v, r]: number of the value of row r in column v; number[v]: scratch, `SMALL` + 1 places.
+    """
+    n, n_columns = X.shape
+    for v in range(n_columns):
+        count[v] = 0
+        for k in range(SMALL + 1):
+            number[v, k] = -1
+    for start in range(0, n, ROWS_AT_ONCE):
+        end = min(start + ROWS_AT_ONCE, n)
+        for v in range(n_columns):
+            if count[v] < 0:
+                continue
+            for r in range(start, end):
+                x = X[r, v]
+                k = SMALL
+                if x >= 0.0 and x < SMALL:
+                    k = int(x)
+                    if k != x:
+                        count[v] = -1
+                        break
+                elif x == x:
+                    count[v] = -1
+                    break
+                u = number[v, k]
+                if u < 0:
+                    u = np.int32(count[v])
+                    number[v, k] = u
+                    count[v] += 1
+                out[v, r] = u
 
 
 @kernel

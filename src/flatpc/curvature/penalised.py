@@ -6,56 +6,29 @@ The penalty needs adjoints row by row; the likelihood's gradient is added up fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flatpc._row_weights import weighted_sum
 from flatpc._typing import Array, Ints
 from flatpc.circuit.nodes import Input
 from flatpc.curvature.passes import Passes
 from flatpc.engine import contract
+from flatpc.engine.contract import Gradients, Penalises
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.numba.evidence import Evidence
 from flatpc.engine.numba.views import input_view
 from flatpc.families import packing
 from flatpc.families.base import Statistics
-from flatpc.learning.steps.collect import weighted_sum
 
 
-@dataclass
-class Gradients:
-    """Sums over rows; arrays are flat, as the evaluator packs parameters, and inputs are given by sufficient statistics."""
-
-    numbers: Array
-    """Log-likelihood, penalty."""
-    weights: NDArray[Any]
-    inputs: Array
-    penalty_weights: NDArray[Any]
-    penalty_inputs: Array
-
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All of them, to be added up over processes."""
-        return self.numbers, self.weights, self.inputs, self.penalty_weights, self.penalty_inputs
-
-
-class Evaluates(Protocol):
-    """Evaluates likelihood and penalty together."""
-
-    def gradients(self, evidence: Any, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
-        """Of the rows; the penalty itself, which a step doesn't need, only if its `value` is wanted.
-
-        `weights` has one number for each row of the evidence: how often it counts.
-        """
-
-
-def penalised(evaluator: contract.Evaluator, space: str) -> Evaluates:
+def penalised(evaluator: contract.Evaluator, space: str) -> Penalises:
     """For an evaluator of either engine."""
-    if isinstance(evaluator, Evaluator):
-        return Penalised(evaluator, space)
-    from flatpc.learning.steps.torch_penalty import TorchPenalised
+    if evaluator.engine == "numba":
+        return Penalised(cast(Evaluator, evaluator), space)
+    from flatpc.curvature.torch_penalised import TorchPenalised
 
     return TorchPenalised(evaluator, space)
 
@@ -70,7 +43,7 @@ class Penalised:
         self.space = space
 
     def gradients(self, evidence: Evidence, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
-        """Of the rows; see `Evaluates`."""
+        """Of the rows; see `Penalises`."""
         out = Gradients(np.zeros(2), *self._empty(), *self._empty())
         hard, start = [rows[:0]], 0
         for block in self.passes.blocks(evidence, rows, None if weights is None else weights[rows], shared=False):

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._row_weights import weighted_sum
 from flatpc._typing import Array, Bools, Ints
+from flatpc.curvature.penalised import Penalised
+from flatpc.engine.contract import Gradients
 from flatpc.engine.numba.evaluator import Evaluator
 from flatpc.engine.torch.engine import Totals
 from flatpc.engine.torch.evaluator import TorchEvidence
 from flatpc.engine.torch.tangents import penalty
 from flatpc.errors import OptionError
-from flatpc.learning.steps.collect import weighted_sum
-from flatpc.learning.steps.penalty import Gradients, Penalised
 
 
 class TorchPenalised:
@@ -28,7 +29,7 @@ class TorchPenalised:
         self._native = Penalised(Evaluator(evaluator.circuit, "float64", 1), space)
 
     def gradients(self, evidence: TorchEvidence, rows: Ints, weights: Array | None = None, *, value: bool = False) -> Gradients:
-        """Of the rows; see `Evaluates`."""
+        """Of the rows; see `Penalises`."""
         log_prob, gradient, statistics = self.evaluator.statistics(evidence, rows, weights)
         totals, settled, total = self._penalty(evidence, rows, weights)
         more, more_statistics = self.evaluator.flat(totals)
