@@ -18,7 +18,6 @@ import numpy as np
 
 from flatpc._typing import Array
 from flatpc.curvature.log_posterior import LogPosterior
-from flatpc.engine.contract import get_engine
 
 NEAR = 1e-8
 """χ² of a unit below which the quadratic and EM agree, up to a relative 1e-4."""
@@ -56,4 +55,4 @@ def _most(around: LogPosterior) -> float:
         return float("inf")
     some = around.moving_weights & (around.alpha > 0)
     prior = -float((around.alpha[some] * np.log(around.theta[some] * around.edges[some])).sum())
-    return max(prior - float(np.sum(get_engine().log_prob(around.circuit, around.rows))), 0.0)
+    return max(prior - float(np.sum(around.circuit.log_prob(around.rows, missing="marginalize"))), 0.0)

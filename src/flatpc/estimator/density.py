@@ -280,7 +280,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     def _read(self, X: Any, *, reset: bool) -> RawTable:
         """The table's columns, after scikit-learn's checks of their number and names."""
         table = read_raw(X)
-        if not reset and hasattr(self, "feature_names_in_") and set(table.names) == set(self.feature_names_in_):
+        if not reset and set(table.names) == set(self.columns_.names):
             return table  # in any order: columns are matched by name
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
