@@ -162,7 +162,9 @@ class Evaluator:
             each.put_values(plan, self.inputs, self._values, self._scales, self._losses)
         rows_of = plan.batch.at[:, columns.ROWS]
         n_threads, (order, _) = self._team(rows_of, self._cost)
-        work = work_items.upward(self._most_rows, *order, rows_of, self._cost)
+        work = plan.upward.get(n_threads)
+        if work is None:
+            work = plan.upward[n_threads] = work_items.upward(self._most_rows, *order, rows_of, self._cost)
         run_tickets(
             passes.forward, n_threads, len(work.ptr) - 1,
             self.program.structure, plan.batch, work, passes.UPWARD.table(self._upward, self.dtype),

@@ -9,7 +9,7 @@ above it is shared.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class Plan:
     """Distinct sub-rows, added up over steps."""
     distinct: NDArray[np.int32]
     """`[B]`: which of the distinct whole rows a row is."""
+    upward: dict[int, work_items.Items] = field(default_factory=dict, compare=False, repr=False)
+    """Work items of the upward pass by the number of threads, once they have been made: validation rows need them every epoch."""
 
 
 class Evidence:
@@ -75,7 +77,7 @@ class Evidence:
         if not self.share:
             share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
-        elif (ids := self._of_first(rows)) is not None:
+        elif (ids := self._of_all(rows)) is not None:
             sharing.plan_whole(ids, share[0], share[1], count)
         elif self._by_row is not None:
             n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
@@ -92,12 +94,12 @@ class Evidence:
         n_values, n_rows = work_items.places(self.program.structure.steps, count, at)
         return Plan(Batch(self.X, rows, share, at), n_values, n_rows, share[0, self.program.root_scope])
 
-    def _of_first(self, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
-        """`[scopes, rows]`: numbers of these rows if they are the first ones, in order; from other rows on, none."""
+    def _of_all(self, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """`[scopes, rows]`: numbers of these rows if they are all, in order; once others have been asked for, none."""
         with self._lock:
             ids = self._by_scope
-            if ids is None or np.array_equal(rows, np.arange(len(rows))):
-                return ids if ids is None or ids.shape[1] == len(rows) else np.ascontiguousarray(ids[:, : len(rows)])
+            if ids is None or (len(rows) == ids.shape[1] and np.array_equal(rows, np.arange(len(rows)))):
+                return ids
             self._by_row, self._by_scope = np.ascontiguousarray(ids.T), None  # for a moment it is there twice
             return None
 
