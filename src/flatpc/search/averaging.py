@@ -12,6 +12,8 @@ from flatpc.search.samples import Sample
 PRIOR = 1.0
 """Rows added to the validation rows, spread evenly over the models: they keep few rows from deciding too much."""
 SMALLEST = 0.01
+MARGIN = 1e-4
+"""By which a model has to lower the NLL, relative to it, to be averaged."""
 STEPS = 100
 
 
@@ -56,15 +58,17 @@ def cross_fitted_nll(log_prob: Array, judges: Sample | None = None) -> float:
     return total
 
 
-def members(log_prob: Array, judges: Sample | None = None) -> tuple[Ints, Array]:
+def members(log_prob: Array, judges: Sample | None = None, margins: Array | None = None) -> tuple[Ints, Array]:
     """Which models to average, best first in `log_prob`, and their weights; only the first if an average is no better.
 
-    Models are added in order for as long as the cross-fitted NLL falls; then those with hardly any weight are left out.
+    Models are added in order for as long as the cross-fitted NLL falls by their margin, relative to it; then those with hardly
+    any weight are left out.
     """
+    least = np.full(log_prob.shape[1], MARGIN) if margins is None else margins
     chosen, best = [0], -mean(log_prob[:, 0], None if judges is None else judges.weights)
     for i in range(1, log_prob.shape[1]):
         nll = cross_fitted_nll(log_prob[:, [*chosen, i]], judges)
-        if nll < best - 1e-4 * abs(best):
+        if nll < best - least[i] * abs(best):
             chosen, best = [*chosen, i], nll
     weights = mixture_weights(log_prob[:, chosen], judges) if len(chosen) > 1 else np.ones(1)
     kept = weights >= SMALLEST

@@ -18,7 +18,7 @@ from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
 from flatpc.learning.steps.em import EM
-from flatpc.search.averaging import average_nll, cross_fitted_nll, members
+from flatpc.search.averaging import MARGIN, average_nll, cross_fitted_nll, members
 from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
 from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
@@ -66,8 +66,8 @@ WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FAMILIES_SHARE, FRONTS_SHARE = 0.15, 0.1
 """Of the work, the most for the choice of columns' families, and of maps."""
-KERNELS_SHARE = 0.1
-"""Of the work, by when kernel densities are to be done."""
+KERNELS_SHARE, KERNELS_MARGIN = 0.1, 5e-3
+"""Of the work, by when kernel densities are to be done; and by what they have to lower the NLL to be averaged, being large."""
 MIXTURES_SHARE = 0.2
 """Of the work, by when mixtures of trees are to be done."""
 START_SHARE = 0.2
@@ -607,7 +607,8 @@ class _Search:
         # Behind one front all keep the bounds that its maps have.
         top = [c for c in ranked if c.plan.front == ranked[0].plan.front] if self.average else ranked[:1]
         log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
-        index, weights = members(log_prob, judges) if self.average else (np.array([0]), np.ones(1))
+        margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in top])
+        index, weights = members(log_prob, judges, margins) if self.average else (np.array([0]), np.ones(1))
         chosen = [top[i] for i in index]
         refitted = self.refits and cut_short != "interrupted"
         try:
