@@ -77,7 +77,7 @@ class Evidence:
         if not self.share:
             share[:] = np.arange(len(rows), dtype=np.int32)
             count[:] = len(rows)
-        elif (ids := self._of_all(rows)) is not None:
+        elif self._by_row is None and (ids := self._of_all(rows)) is not None:
             sharing.plan_whole(ids, share[0], share[1], count)
         elif self._by_row is not None:
             n_threads = n_threads if share.size > _WORTH_A_THREAD else 1
