@@ -157,7 +157,8 @@ COLLAPSED = (
 )
 DEFAULT = (
     "**Our default on table 1's rows** (`fp.choose` with the validation rows, ten seconds of work; {}): by how many nats its "
-    "mean test NLL is lower than that of what any density should beat. Rows are standardised, so that N(0, I) knows the spread of all rows."
+    "mean test NLL is lower than that of what any density should beat. Rows are standardised, so that N(0, I) knows the spread "
+    "of all rows."
 )
 PAYS = (
     "**Where it pays.** Test NLLs of models with the same rows and the same start, paired by trial, mean ± standard error over "
