@@ -181,9 +181,9 @@ def test_skewed_columns_are_mapped_and_answers_are_in_their_units():
 
 
 def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatch):
-    from flatpc.search import choosing, training
+    from flatpc.search import stages, training
 
-    monkeypatch.setattr(choosing, "MOST_ROWS", 200)
+    monkeypatch.setattr(stages, "MOST_ROWS", 200)
     used = []
     learn = training.fit
 

@@ -1,0 +1,505 @@
+"""The stages of a search: models that are counted, models that are trained, variants of the best, copies, and their average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flatpc.engine import clock
+from flatpc.errors import OptionError, TooLargeError
+from flatpc.families import Family
+from flatpc.learning.regularizers.auto import candidates
+from flatpc.learning.regularizers.sharpness import is_auto
+from flatpc.learning.steps.em import EM
+from flatpc.search.averaging import MARGIN, average_nll, cross_fitted_nll, members
+from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
+from flatpc.search.by_curvature import CurvatureJudge
+from flatpc.search.checkpoints import Checkpoints
+from flatpc.search.choice import Choice, Outcome
+from flatpc.search.column_maps import fronts
+from flatpc.search.floors import varying
+from flatpc.search.judging import BY_CURVATURE, splits
+from flatpc.search.plans import (
+    FLOORS,
+    NAMES,
+    Plan,
+    Wishes,
+    counted_plans,
+    mixture_plans,
+    plain_mixtures,
+    trained_plans,
+)
+from flatpc.search.samples import Sample
+from flatpc.search.scaling import in_users_units
+from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Round, Task, Trial, build, finish, replay
+from flatpc.search.work import of_tree
+from flatpc.structures.edit.mixing import mix
+
+if TYPE_CHECKING:
+    from flatpc.circuit.circuit import Circuit
+    from flatpc.learning.run.history import Row
+
+Watch = Callable[[str, float], None]
+"""Is told after every epoch: which model, and what share of all work is done."""
+
+SURVIVORS = 2
+"""Trained models that go on to the end: the average of two kinds is better than either."""
+AVERAGED = 1.5
+"""Models like the best one that work is set aside for, to learn them again from all rows."""
+COPIES = 16
+"""Of the best one, to be averaged with it."""
+WHOLES = (0, 1, 3)
+"""How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
+FRONTS_SHARE = 0.1
+"""Of the work, the most for the choice of maps."""
+KERNELS_SHARE, KERNELS_MARGIN = 0.1, 5e-3
+"""Of the work, by when kernel densities are to be done; and by what they have to lower the NLL to be averaged, being large."""
+MIXTURES_SHARE = 0.2
+"""Of the work, by when mixtures of trees are to be done."""
+START_SHARE = 0.2
+"""Of the work that is left for trained models, the most that the start of one may take."""
+REPEATED_TREES = 200
+"""Chow-Liu trees that the effort must allow for if few rows are to be folded twice."""
+MOST_ROWS = 16_000
+"""Rows by which a table with numbers has its model chosen."""
+ALL_ROWS_SHARE = 0.3
+"""Of the work, what is then for learning from all rows."""
+PROBE, PROBE_SHARE = 32, 0.1
+"""Latents of the mixtures by which a front and a first floor of variances are chosen, and their share of the work."""
+TUNING_SHARE = 0.3
+"""Of the work that is left, the most that one more number of latents, or of rows in common, may take."""
+POOLED_STEP = 4.0
+"""By which the common covariance of correlated columns counts for more or less."""
+SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
+"""Of the work that is left for trained models, by when a size and a regulariser are chosen."""
+
+
+class Search:
+    """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
+
+    def __init__(
+        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
+        spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
+        time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
+        names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+        checkpoints: Checkpoints | None,
+    ) -> None:  # fmt: skip
+        self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
+        self.given = valid is not None
+        self.refits = not self.given and judge not in BY_CURVATURE
+        """Whether what is chosen is learnt again from all rows."""
+        cheap = REPEATED_TREES * of_tree(*rows.X.shape) < self.effort
+        repeats = 2 if cheap else 1
+        found = splits(rows, valid, judge, seed, repeats)
+        by_curvature = CurvatureJudge(judge, missing) if judge in BY_CURVATURE else None
+        self.fronts, of_fronts = fronts(rows, found, families, normal, seed, names, FRONTS_SHARE * effort)
+        first = self.fronts[0]
+        self.rows = first.rows
+        self.discrete = all(family.is_free_table for family in families)
+        """Whether all columns have categories."""
+        if by_curvature is not None and not self.discrete:
+            raise OptionError(f"judge={judge!r} is for tables whose columns all have categories; take 'cv' or 'holdout'.")
+        self.fixed, self.tried = candidates(regularizer, sharpness, EM())
+        self.free = is_auto(sharpness) and is_auto(regularizer)
+        self.pool: list[Trial] = []
+        self.too_large: dict[str, None] = {}
+        """Structures that there was no memory for, in order."""
+        self.spent = spent + of_fronts
+        self.set_aside = 0.0
+        """Work that is for what is chosen, not for the choice."""
+        self.watch = watch
+        self.time_budget = time_budget
+        self.task = Task(
+            first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
+            watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
+            by_curvature=by_curvature, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    @property
+    def left(self) -> float:
+        """Work, without what it will take to learn the choice again from all rows."""
+        return self.effort - self.spent - self.set_aside - self._owed
+
+    @property
+    def _owed(self) -> float:
+        best = min(self.pool, key=lambda c: c.valid_nll, default=None)
+        return 0.0 if best is None or not self.refits else AVERAGED * self._again(best)
+
+    def _again(self, candidate: Trial) -> float:
+        """Work of learning it once more, from all rows."""
+        if self._goes_on(candidate):
+            return candidate.passes / candidate.seen * len(self.rows) * FINISHING_EPOCHS
+        share = len(self.rows) / sum(len(split.train) for split in self.task.splits)
+        return share * (candidate.building + candidate.kept)
+
+    def _goes_on(self, candidate: Trial) -> bool:
+        """Whether it learns on from all rows, which hardly differ from those that it has learnt from, and not from the start."""
+        return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.n_rows > 1.5 * MOST_ROWS
+
+    def run(self) -> Choice:
+        """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
+        began, cut_short = clock.now(), ""
+        if self.time_budget is not None:
+            self.task = replace(self.task, deadline=began + self.time_budget)
+        if not self.task.splits:
+            return self._unjudged(began)
+        try:
+            self._stages()
+        except (KeyboardInterrupt, OutOfTime) as end:
+            cut_short = "interrupted" if isinstance(end, KeyboardInterrupt) else "time budget"
+            if not self.pool:
+                if cut_short == "interrupted":
+                    raise
+                self.task = replace(self.task, deadline=math.inf)
+                self._start(self._first_plan())
+                if self.pool[0].plan.trained:
+                    self._train(self.pool[0], 1, 0.0)
+        return self._choice(began, cut_short)
+
+    def _first_plan(self) -> Plan:
+        task = self.task
+        counted = counted_plans(task.families, self.wishes, len(self.rows))
+        return [*counted, *trained_plans(task.families, self.rows, self.wishes, False)][0]
+
+    def _stages(self) -> None:
+        task, wishes = self.task, self.wishes
+        train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
+        n_given = len(task.splits[0].valid) if self.given else 0
+        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given)):
+            if plan.structure != "kernels" or self.spent + self._cost(plan) <= KERNELS_SHARE * self.effort or not self.pool:
+                self._try(plan)
+        self._say("counted models")
+        for plan in mixture_plans(task.families, train, wishes):
+            if self.spent + self._cost(plan) <= MIXTURES_SHARE * self.effort or wishes.structure == "tree_mixture":
+                self._try(plan)
+        self._say("mixtures of trees")
+        if not self.discrete and len(train) > 1.5 * MOST_ROWS:
+            # A choice needs no more; what is chosen then learns from all rows.
+            self.task, self.set_aside = replace(task, most_rows=MOST_ROWS), ALL_ROWS_SHARE * self.effort
+        plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
+        front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
+        together = self._front_of_blocks([plan for plan in plans if "blocks" in plan.options])
+        plans = [replace(plan, front=together if "blocks" in plan.options else front) for plan in plans]
+        # What a mixture gains by a front, another structure need not.
+        plans += (
+            [replace(plan, front=1 - front) for plan in plans if plan.structure == "hclt"][:1] if len(self.fronts) > 1 else []
+        )
+        affordable = [plan for plan in plans if self._cost(plan) <= START_SHARE * self.left]
+        best = self._halve(affordable or (plans[:1] if not self.pool else []), floor)
+        if best is None and self.too_large:
+            best = self._halve(plain_mixtures(train, wishes), floor)
+        if best is not None:
+            if not self.discrete and wishes.n_latents is None:
+                best = self._tune(best)
+            best = self._other_floors(self._regularize(best))
+            sampled = self.task.most_rows > 0
+            self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
+            best.exhausted &= not sampled  # by fewer rows than now
+            self._train_on(best, 0.8 if sampled else 1 / 3)
+            if self.average:
+                self._copy(best)
+
+    def _behind_all(self, plans: Sequence[Plan]) -> list[Plan]:
+        """Each plan behind each front."""
+        return [replace(plan, front=front) for plan in plans for front in range(len(self.fronts))]
+
+    def _cost(self, plan: Plan) -> float:
+        return len(self.task.splits) * plan.work(self.task.n_rows, self.task.families)
+
+    # ---- trained models -------------------------------------------------------------------------------------------
+
+    def _probe(self, wanted: Sequence[Plan], n_rows: int) -> tuple[int, float | None]:
+        """Front and floor of variances with which models are to begin, by a mixture of middling size; None: the highest floor."""
+        if not wanted:
+            return 0, None
+        plan = Plan("mixture", {"n_latents": max(min(PROBE, n_rows // 8), 1)}, trained=True, clustered=True)
+        if not self.wishes.allow("mixture") or self.wishes.n_latents is not None:
+            plan = wanted[0]
+        plans = self._behind_all([plan])
+        if len(wanted) == len(plans) == 1 or (len(plans) == 1 and not self._has_floors()):
+            return 0, None
+        began, whole = self.spent, PROBE_SHARE * max(self.left, 0.0)
+        ends = [began + whole * (place + 1) / (len(plans) + len(FLOORS) - 1) for place in range(len(plans) + len(FLOORS) - 1)]
+        probes = []
+        for plan, end in zip(plans, ends, strict=False):
+            probe = self._try(plan)
+            if probe is None:
+                return 0, None
+            probe.regularizer = self.fixed
+            self._train(probe, MOST_EPOCHS, end - self.spent)
+            probes.append(probe)
+        best = min(probes, key=lambda c: c.valid_nll)
+        for floor, end in zip(FLOORS[1:] if self._has_floors() else (), ends[len(plans) :], strict=False):
+            variant = best.variant(floor=floor, begun=0)
+            self._train(variant, MOST_EPOCHS, end - self.spent)
+            if variant.exhausted:
+                break
+            self.pool.append(variant)
+            best = variant
+        self._say("mapped columns and floors of variances")
+        return best.plan.front, best.floor
+
+    def _front_of_blocks(self, plans: Sequence[Plan]) -> int:
+        """The front behind which the smallest of these plans does best."""
+        if not plans or len(self.fronts) == 1:
+            return 0
+        tried = []
+        for plan in self._behind_all(plans[:1]):
+            found = self._try(plan)
+            if found is None:
+                return 0
+            found.regularizer, found.floor = self.fixed, plan.floor
+            self._train(found, 1, self.left)
+            tried.append(found)
+        return min(tried, key=lambda c: c.valid_nll).plan.front
+
+    def _has_floors(self) -> bool:
+        return any(
+            f.floor is not None and v for front in self.fronts for f, v in zip(front.families, self.task.varies, strict=True)
+        )
+
+    def _halve(self, plans: Sequence[Plan], floor: float | None = None) -> Trial | None:
+        """Successive halving over plans; the best of those that are left."""
+        if not plans:
+            return None
+        racing: list[Trial] = []
+        rounds = 1 + sum(1 for n in range(len(plans)) if len(plans) >> n >= 2 * SURVIVORS)
+        began, whole = self.spent, SIZES_SHARE * max(self.left, 0.0)
+        for number in range(rounds):
+            survivors = len(plans) if number == 0 else max(SURVIVORS, len(plans) >> number)
+            racing = sorted(racing, key=lambda c: c.valid_nll)[:survivors]
+            entrants: Sequence[Plan | Trial] = plans if number == 0 else racing
+            for place, entrant in enumerate(entrants):
+                allowance = (began + whole * (number + 1) / rounds - self.spent) / (len(entrants) - place)
+                if allowance <= 0 and (racing or self.pool):
+                    continue
+                if isinstance(entrant, Plan):
+                    started = self._try(entrant)
+                    if started is None:
+                        continue
+                    entrant = started
+                    entrant.regularizer = entrant.plan.regularizer or self.fixed
+                    entrant.floor = floor if entrant.plan.floor is None else entrant.plan.floor
+                    racing.append(entrant)
+                self._train(entrant, MOST_EPOCHS, allowance)
+            self._say(f"round {number + 1} of {rounds} of trained models")
+        return min(racing, key=lambda c: c.valid_nll) if racing else None
+
+    def _tune(self, best: Trial) -> Trial:
+        """The same with more latents or else fewer; of correlated columns, also with less in common or else more."""
+        most = int(max(split.train.weight for split in self.task.splits)) // 4
+        ways: dict[str, tuple[Callable[[Any], Any], ...]] = {
+            "n_latents": (lambda n: max(min(2 * n, most), n), lambda n: max(n // 2, 1)),
+            "pooled": (lambda rows: rows / POOLED_STEP, lambda rows: rows * POOLED_STEP),
+        }
+        for option, directions in ways.items():
+            for following in directions:
+                better = self._while_better(best, option, following)
+                if better is not best:
+                    best = better
+                    break
+        return best
+
+    def _while_better(self, best: Trial, option: str, following: Callable[[Any], Any]) -> Trial:
+        """One option changed step by step, each model trained as the last one was."""
+        while option in best.plan.options:
+            other = self._with_option(best, option, following(best.plan.options[option]))
+            if other is None or not other.valid_nll < best.valid_nll:
+                break
+            best = other
+        return best
+
+    def _with_option(self, best: Trial, option: str, value: Any) -> Trial | None:
+        """The same with another option; None if it was tried already, or too little work is left."""
+        plan = replace(best.plan, options={**best.plan.options, option: value})
+        dear = self._cost(plan) + 1.5 * plan.n_latents / best.plan.n_latents * best.training > TUNING_SHARE * self.left
+        if dear or any(c.plan == plan for c in self.pool):
+            return None
+        other = self._try(plan)
+        if other is not None:
+            other.regularizer, other.floor = best.regularizer, best.floor
+            for planned in list(best.rounds):
+                self._train(other, planned.epochs + SLACK, self.left, planned)
+            self._say(plan.name)
+        return other
+
+    def _regularize(self, best: Trial) -> Trial:
+        """Go on from the best one with each regulariser, and with none."""
+        variants = list(dict.fromkeys([best.regularizer, *self.tried])) if self.tried else []
+        end = self.spent + self.left * (REGULARIZERS_SHARE - SIZES_SHARE) / (1 - SIZES_SHARE)
+        tried = []
+        for place, regularizer in enumerate(variants):
+            allowance = (end - self.spent) / (len(variants) - place)
+            if allowance <= 0:
+                break
+            variant = best.variant(regularizer=regularizer)
+            self._train(variant, MOST_EPOCHS, allowance)
+            if not variant.exhausted:
+                tried.append(variant)
+                self.pool.append(variant)
+        self._say("regularisers")
+        return min([best, *tried], key=lambda c: c.valid_nll)
+
+    def _other_floors(self, best: Trial) -> Trial:
+        """Lower floors of the variance for as long as they help, or else a higher one, at the cost of regularisers at most."""
+        if not self._has_floors():
+            return best
+        end = self.spent + self.left / 3
+        at = 0 if best.floor is None else FLOORS.index(best.floor)
+        for others in (FLOORS[at + 1 :], FLOORS[:at][::-1]):
+            before = best
+            for floor in others:
+                if self.spent >= end:
+                    break
+                variant = best.variant(floor=floor, begun=min(best.begun, 1))
+                self._train(variant, MOST_EPOCHS, end - self.spent)
+                if variant.exhausted:
+                    break
+                self.pool.append(variant)
+                best = variant
+            if best is not before:
+                break
+        self._say("floors of variances")
+        return best
+
+    def _train_on(self, last: Trial, share: float) -> None:
+        """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
+        end = self.spent + self.left * (share if self.average else 1.0)
+        while self.spent < end and not last.exhausted:
+            before = last.epochs
+            self._train(last, MOST_EPOCHS, end - self.spent)
+            if last.epochs == before:
+                break
+        self._say("the best one trained on")
+
+    def _copy(self, best: Trial) -> None:
+        """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.
+
+        The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
+        are one of each kind of sample; the others are of the kind whose average with the best one is best.
+        """
+        tried: dict[int, float] = {}
+        for copy in range(1, COPIES + 1):
+            if self.left < best.kept + self._cost(best.plan) + (self._again(best) if self.refits else 0.0):
+                break
+            whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
+            other = self._start(best.plan, copy, whole)
+            for planned in best.rounds:
+                if self.left > 0:
+                    self._train(other, planned.epochs + SLACK, self.left, planned)
+            if whole not in tried:
+                both = np.stack([self.task.judge(best), self.task.judge(other)], axis=1)
+                tried[whole] = cross_fitted_nll(both, self.task.judges)
+            self._say(f"copy {copy} of the best one")
+
+    def _try(self, plan: Plan) -> Trial | None:
+        """A candidate; None if there is no memory for it, unless it is what the user asked for."""
+        try:
+            return self._start(plan)
+        except TooLargeError:
+            if self.wishes.structure != "auto":
+                raise
+            self.too_large[NAMES[plan.structure]] = None
+            return None
+
+    def _start(self, plan: Plan, copy: int = 0, whole: int = 0) -> Trial:
+        candidate = self.task.start(plan, copy, whole)
+        self.spent += candidate.building
+        self.pool.append(candidate)
+        return candidate
+
+    def _train(self, candidate: Trial, epochs: int, allowance: float, planned: Round | None = None) -> None:
+        """A further round, or one like another candidate's."""
+        before = candidate.training
+        try:
+            if planned is None:
+                self.task.train_round(candidate, epochs, allowance)
+            else:
+                self.task.follow(candidate, planned, epochs)
+        finally:
+            self.spent += candidate.training - before
+
+    # ---- what came of it ------------------------------------------------------------------------------------------
+
+    def _choice(self, began: float, cut_short: str) -> Choice:
+        judges = self.task.judges
+        for candidate in self.pool:
+            # Training judges in float32.
+            if candidate.rounds:
+                candidate.valid_nll = -judges.mean(self.task.judge(candidate))
+        ranked = sorted((c for c in self.pool if c.valid_nll < math.inf), key=lambda c: c.valid_nll)
+        # Behind one front all keep the bounds that its maps have.
+        top = [c for c in ranked if c.plan.front == ranked[0].plan.front] if self.average else ranked[:1]
+        log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
+        margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in top])
+        index, weights = members(log_prob, judges, margins) if self.average else (np.array([0]), np.ones(1))
+        chosen = [top[i] for i in index]
+        refitted = self.refits and cut_short != "interrupted"
+        try:
+            circuits = self._refit(chosen) if refitted else self._learnt(chosen)
+        except KeyboardInterrupt:
+            circuits, refitted, cut_short = self._learnt(chosen), False, "interrupted"
+        volume = judges.mean(np.concatenate(self.fronts[0].volumes))
+        weight = dict(zip((id(c) for c in chosen), weights.tolist(), strict=True))
+        outcomes = tuple(_outcome(c, weight.get(id(c), 0.0), volume) for c in ranked)
+        return Choice(
+            circuit=mix(circuits, weights),
+            chosen=tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight)),
+            candidates=outcomes,
+            valid_nll=average_nll(log_prob[:, index], weights, judges) + volume,
+            judge=self._judge(),
+            n_judges=len(judges),
+            n_rows=len(self.rows),
+            refitted=refitted,
+            left_out=tuple(self.too_large),
+            cut_short=cut_short,
+            work=self.spent,
+            seconds=clock.now() - began,
+        )
+
+    def _judge(self) -> str:
+        """In words."""
+        if self.task.by_curvature is not None:
+            return NAMES_OF_JUDGES[self.task.by_curvature.name]
+        return "validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn"
+
+    def _refit(self, chosen: Sequence[Trial]) -> list[Circuit]:
+        task = replace(self.task, deadline=math.inf)
+        fronts = [self.fronts[candidate.plan.front] for candidate in chosen]
+        circuits = [
+            finish(c, front.rows, task) if self._goes_on(c) else replay(c, front.rows, task)
+            for c, front in zip(chosen, fronts, strict=True)
+        ]
+        return [in_users_units(circuit, front.scaling) for circuit, front in zip(circuits, fronts, strict=True)]
+
+    def _learnt(self, chosen: Sequence[Trial]) -> list[Circuit]:
+        return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]
+
+    def _unjudged(self, began: float) -> Choice:
+        """The first plan, because there are too few rows to compare it with others."""
+        plan = self._first_plan()
+        circuit = build(plan, self.rows, self.task)
+        only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
+        circuit = in_users_units(circuit, self.fronts[0].scaling)
+        return Choice(
+            circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - began
+        )  # fmt: skip
+
+    def _watched(self, candidate: Trial, row: Row) -> None:
+        assert self.watch is not None
+        self.watch(f"{candidate.name}  epoch {row['epoch']}", min(self.spent / max(self.effort, 1e-9), 1.0))
+
+    def _say(self, what: str) -> None:
+        if self.say is not None and self.pool:
+            best = min(self.pool, key=lambda c: c.valid_nll)
+            self.say(self.spent, f"{what}: best so far {best.valid_nll:.4f}, {best.name}")
+
+
+def _outcome(c: Trial, weight: float, volume: float) -> Outcome:
+    return Outcome(
+        c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight
+    )
