@@ -292,7 +292,7 @@ def standings(found: Cells) -> list[Standing]:
 
 
 def _n_as_good(excess: Array) -> int:
-    return int(np.sum(excess <= 1e-7))
+    return int(np.sum(excess <= 1e-3))  # percent; tables keep five digits
 
 
 def as_markdown(found: Cells) -> str:
