@@ -144,7 +144,7 @@ class Evaluator:
 
     def _team(self, rows_of: NDArray[np.int32], cost_of: Array) -> tuple[int, Orders]:
         """How many threads a pass is worth, and the orders in which they go up and down; its work is counted."""
-        cost = float(cost_of.dot(rows_of))
+        cost = work_items.total_cost(rows_of, cost_of)
         self.work.count(len(rows_of), cost, len(self.general))
         n_threads = min(self.n_threads, 1 + int(cost / WORTH_A_THREAD))
         if n_threads == 1:
@@ -180,8 +180,7 @@ class Evaluator:
 
     def down(self, plan: Plan, root_flow: Array, mode: int, gradient: Any, statistics: Array, rule: Rule = NO_RULE) -> None:
         """Adjoints over distinct sub-rows; `root_flow` is the number of rows, or their weight, of each distinct row."""
-        at = plan.batch.at
-        at[:, columns.ADJOINT], at[:, columns.ADJOINT_ROWS] = at[:, columns.VALUE], at[:, columns.ROWS]
+        work_items.share_places(plan.batch.at)
         self._backward(plan, plan.n_values, root_flow, True, mode, gradient, statistics, rule)
         if mode != ADJOINTS:
             for each in self.general:

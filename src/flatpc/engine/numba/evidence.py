@@ -26,9 +26,9 @@ MAX_TABLE_BYTES = 1 << 29
 """Data sets whose table of sub-row ids would be larger than this are numbered batch by batch."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Plan:
-    """How a batch of rows is evaluated."""
+    """How a batch of rows is evaluated. One is made for every batch, so it is made quickly: neither frozen nor compared."""
 
     batch: Batch
     n_values: int

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc.engine.numba._kernels.columns import (
+    ADJOINT,
+    ADJOINT_ROWS,
     ALONE,
     BARE,
     DENSE_SUM,
@@ -161,6 +163,22 @@ def places(steps, count, at):
         value += rows * steps[s, STRIDE]
         row += rows
     return value, row
+
+
+@kernel
+def share_places(at):
+    """Let adjoints lie as values do: one for each distinct sub-row."""
+    for s in range(len(at)):
+        at[s, ADJOINT], at[s, ADJOINT_ROWS] = at[s, VALUE], at[s, ROWS]
+
+
+@kernel
+def total_cost(rows_of, cost_of):
+    """Of a pass, from the work per row of each step."""
+    total = 0.0
+    for s in range(len(cost_of)):
+        total += cost_of[s] * rows_of[s]
+    return total
 
 
 @inner
