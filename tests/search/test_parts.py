@@ -176,8 +176,11 @@ def test_plans_suit_columns_and_rows():
     bits, mixed, numbers = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()], [fp.Gaussian()] * 2
     rows = {n: Sample(np.zeros((n, 3))) for n in (30, 100, 5000)}
     assert set(names(counted_plans(bits, Wishes(), 30))) == {"factorized", "chow_liu"}
+    assert set(names(counted_plans(bits, Wishes(), 30, ordered=[1]))) == {"factorized", "chow_liu", "binned_tree"}
     assert set(names(counted_plans(mixed, Wishes(), 30))) == {"factorized", "kernels"}
     assert set(names(counted_plans(mixed, Wishes(), 5000))) == {"factorized"}
+    assert set(names(counted_plans([*mixed, fp.Poisson()], Wishes(), 5000))) == {"factorized", "binned_tree"}
+    assert set(names(counted_plans([fp.Poisson()], Wishes(), 5000))) == {"factorized"}
     by_both = [plan for plan in counted_plans(numbers, Wishes(), 30, 100) if plan.options.get("by") == "all"]
     assert {plan.structure for plan in by_both} == {"factorized", "kernels"}
     assert not any("by" in plan.options for plan in counted_plans(numbers, Wishes(), 30, 30))
@@ -195,7 +198,7 @@ def test_plans_suit_columns_and_rows():
 
 def test_wishes_leave_plans_out():
     bits, rows = [fp.Bernoulli()] * 3, Sample(np.zeros((200, 3)))
-    for structure in ("factorized", "kernels", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
+    for structure in ("factorized", "kernels", "binned_tree", "chow_liu", "tree_mixture", "hclt", "mixture", "rat_spn"):
         wishes = Wishes(structure, 5)
         plans = [*counted_plans(bits, wishes, 200), *mixture_plans(bits, rows, wishes), *trained_plans(bits, rows, wishes, True)]
         assert set(names(plans)) == {structure}

@@ -100,8 +100,9 @@ class OptunaObjective:
         )  # fmt: skip
         self._split = self._task.splits[0]
         self._epochs, self._patience = whole_number("epochs", epochs, 1), whole_number("patience", patience, 1)
-        # Kernel densities have another option, which the objective doesn't search over.
-        counted = [plan for plan in counted_plans(families, Wishes(), len(rows)) if plan.structure != "kernels"]
+        # Kernel densities and trees of bins have other options, which the objective doesn't search over.
+        others = ("kernels", "binned_tree")
+        counted = [plan for plan in counted_plans(families, Wishes(), len(rows)) if plan.structure not in others]
         self._simple = [plan for plan in counted if plan.options["smoothing"] is not None]
         self._trees = any(plan.structure == "chow_liu" for plan in self._simple)
 

@@ -34,6 +34,7 @@ class Structure(StrEnum):
     CHOW_LIU = "chow-liu"
     TREE_MIXTURE = "tree-mixture"
     KERNELS = "kernels"
+    BINNED_TREE = "binned-tree"
     HCLT = "hclt"
     MIXTURE = "mixture"
     RAT_SPN = "rat-spn"
@@ -148,7 +149,7 @@ def fit(
     if not 0 < fraction <= 1:
         raise OptionError(f"--fraction {fraction}; it is greater than 0 and at most 1.")
     judges, share = read_valid(valid)
-    if structure.value in ("factorized", "chow-liu", "kernels") and mu != "auto":
+    if structure.value in ("factorized", "chow-liu", "kernels", "binned-tree") and mu != "auto":
         raise OptionError(f"--mu is for what is learnt step by step, and {structure.value} is counted; leave it out.")
     from flatpc.cli.training import Run
     from flatpc.search.one_model import Told

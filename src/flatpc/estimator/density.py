@@ -70,7 +70,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         of such seconds. It is counted, not timed, so that one seed gives one model on every machine.
     structure
         `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"kernels"` (a kernel density),
-        `"chow_liu"`, `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree), `"mixture"`, `"rat_spn"`.
+        `"binned_tree"` (a tree of columns in bins), `"chow_liu"`, `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree),
+        `"mixture"`, `"rat_spn"`.
     n_latents
         Units of latents and inputs; `"auto"` tries several.
     mu

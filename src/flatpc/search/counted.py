@@ -19,6 +19,7 @@ from flatpc.search.plans import MOST_KERNELS, Plan
 from flatpc.search.samples import Sample
 from flatpc.structures.factorized import fit_columns, independent
 from flatpc.structures.kernels import Spread, around_rows
+from flatpc.structures.trees.binned_tree import binned_tree
 from flatpc.structures.trees.chow_liu import table_sizes, tree_circuit
 from flatpc.structures.trees.mutual_information import PairCounts
 from flatpc.structures.trees.tree_mixture import fit_tree_mixture
@@ -50,12 +51,19 @@ class Counted:
             return self._factorized(**plan.options)
         if plan.structure == "kernels":
             return self._kernels(**plan.options)
+        if plan.structure == "binned_tree":
+            return self._binned_tree(**plan.options)
         if plan.structure == "chow_liu":
             return self._trees(np.ones(1), [self._tree(**plan.options)])
         return self._trees(*self._mixture(**plan.options))
 
     def _mixture(self, **options: Any) -> tuple[Array, list[TreeModel]]:
         return fit_tree_mixture(self.rows.X, self._sizes, seed=self.seed, row_weights=self.rows.weights, **options)
+
+    def _binned_tree(self, **options: Any) -> Judged:
+        circuit = binned_tree(self.rows.X, family=list(self.families), sample_weight=self.rows.weights, **options)
+        log_prob = circuit.log_prob(self.valid, missing="marginalize") if len(self.valid) else np.empty(0)
+        return np.asarray(log_prob), lambda: circuit
 
     def _factorized(self, smoothing: float | None, by: str = "rows") -> Judged:
         if smoothing is None:

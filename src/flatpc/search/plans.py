@@ -63,6 +63,7 @@ START_PSEUDOCOUNT = 0.3
 NAMES = {
     "factorized": "independent columns",
     "kernels": "kernel density",
+    "binned_tree": "tree of bins",
     "chow_liu": "Chow-Liu tree",
     "tree_mixture": "mixture of Chow-Liu trees",
     "hclt": "hidden Chow-Liu tree",
@@ -74,6 +75,10 @@ SEVERAL = {"tree_mixture": "mixture of {} Chow-Liu trees", "hclt": "{} hidden Ch
 STRUCTURES = tuple(NAMES)
 KERNELS = (0.1, 0.03, 0.3, 0.01, 0.6, 0.003)
 """Shares of kernel densities, where not all columns have categories; what is often best comes first."""
+BINS = 24
+"""Of a number, at the most."""
+BINNED_TREES = ((0.5, 2.0), (0.5, 0.5), (0.9, 2.0), (0.9, 0.5), (0.5, 10.0))
+"""Spread and smoothing of trees of bins."""
 MOST_KERNELS = 1000
 """Rows, and so components, of one; of more rows, it is tried only if it is asked for, around some of them."""
 
@@ -135,6 +140,7 @@ class Plan:
             parts += ["from a Chow-Liu tree"] if given.get("init") == "chow-liu" else []
         else:
             smoothing = "by leave-one-out" if given["smoothing"] is None else f"{given['smoothing']:g}"
+            parts += [f"spread {given['spread']:g}"] if "spread" in given else []
             parts += [f"share {given['share']:g}"] if "share" in given else [f"smoothing {smoothing}"]
             parts[-1] += " (marginals)" if given.get("prior") == "marginals" else ""
             parts += ["spread by validation rows too"] if given.get("by") == "all" else []
@@ -153,6 +159,8 @@ class Plan:
             built = work.of_setup(n_variables)
         elif self.structure == "kernels":
             built = work.of_kernels(min(n_rows, MOST_KERNELS), n_variables)
+        elif self.structure == "binned_tree":
+            built = work.of_binned_tree(n_rows, families, self.options["bins"])
         else:
             mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
             tree = work.of_tree(n_rows, n_variables, n_values)
@@ -197,8 +205,11 @@ class Plan:
         return made
 
 
-def counted_plans(families: Sequence[Family], wishes: Wishes, n_rows: int, n_given: int = 0) -> list[Plan]:
-    """Independent columns, Chow-Liu trees where all columns have categories, and kernel densities of few rows where not.
+def counted_plans(
+    families: Sequence[Family], wishes: Wishes, n_rows: int, n_given: int = 0, ordered: Sequence[int] = ()
+) -> list[Plan]:
+    """Independent columns; Chow-Liu trees where all columns have categories, and kernel densities of few rows where not; trees
+    of bins where some columns are whole numbers. Those of them that have categories are the `ordered` ones.
 
     Where more validation rows are given than rows to learn from, columns' spread may be that of both.
     """
@@ -206,10 +217,16 @@ def counted_plans(families: Sequence[Family], wishes: Wishes, n_rows: int, n_giv
     plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else [1.0])]
     if all(tables) and len(families) > 1:
         plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
+    whole = len(ordered) > 0 or any(kind.discrete and not table for kind, table in zip(families, tables, strict=True))
+    if wishes.structure == "binned_tree" or (len(families) > 1 and whole):
+        plans += [
+            Plan("binned_tree", {"bins": BINS, "spread": spread, "smoothing": smoothing, "ordered": tuple(ordered)})
+            for spread, smoothing in BINNED_TREES
+        ]
     if wishes.structure == "kernels" or (not all(tables) and n_rows <= MOST_KERNELS):
         plans += [Plan("kernels", {"share": share, "smoothing": 1.0}) for share in KERNELS]
     if not all(tables) and n_rows < n_given:
-        plans += [replace(plan, options={**plan.options, "by": "all"}) for plan in plans]
+        plans += [replace(plan, options={**plan.options, "by": "all"}) for plan in plans if plan.structure != "binned_tree"]
     return [plan for plan in plans if wishes.allow(plan.structure)]
 
 

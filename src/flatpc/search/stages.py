@@ -82,13 +82,15 @@ class Search:
     """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
-        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], valid: Sample | None, effort: float,
-        spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any, average: bool,
-        time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
+        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], ordered: Sequence[int],
+        valid: Sample | None, effort: float, spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any,
+        average: bool, time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
         names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
         checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
+        self.ordered = () if judge in BY_CURVATURE else ordered
+        """Columns of categories that are whole numbers."""
         self.given = valid is not None
         self.refits = not self.given and judge not in BY_CURVATURE
         """Whether what is chosen is learnt again from all rows."""
@@ -169,8 +171,9 @@ class Search:
         task, wishes = self.task, self.wishes
         train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
         n_given = len(task.splits[0].valid) if self.given else 0
-        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given)):
-            if plan.structure != "kernels" or self.spent + self._cost(plan) <= KERNELS_SHARE * self.effort or not self.pool:
+        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given, self.ordered)):
+            costly = plan.structure in ("kernels", "binned_tree")
+            if not costly or self.spent + self._cost(plan) <= KERNELS_SHARE * self.effort or not self.pool:
                 self._try(plan)
         self._say("counted models")
         for plan in mixture_plans(task.families, train, wishes):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from flatpc._options import choice, number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flatpc.engine.contract import Work
     from flatpc.families import Family
 
@@ -92,6 +94,14 @@ def of_mixed_trees(n_rows: int, n_variables: int, n_values: int, n_trees: int) -
 def of_kernels(n_rows: int, n_variables: int) -> float:
     """A kernel density is made, and judges a quarter as many rows as it has components."""
     return of_setup(n_variables) + _KERNEL * n_rows**2 * n_variables
+
+
+def of_binned_tree(n_rows: int, families: Sequence[Family], bins: int) -> float:
+    """A tree of bins: all pairs are counted, and each column's inputs are fitted twice, to rows that count for every state."""
+    sizes = [family.n_categories if family.is_free_table else bins for family in families]
+    tree = of_tree(n_rows, len(families), sum(size or 0 for size in sizes))
+    fitted = sum(family.cost.statistics + (family.cost.update / max(n_rows, 1)) for family in families)
+    return tree + of_setup(len(families)) + 2 * _MULTIPLICATION * n_rows * bins * fitted
 
 
 def of_clusters(n_rows: int, n_variables: int, n_clusters: int) -> float:

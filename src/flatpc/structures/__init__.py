@@ -13,11 +13,13 @@ from flatpc.structures.mixture import mixture
 from flatpc.structures.regions.poon_domingos import poon_domingos
 from flatpc.structures.regions.quad_tree import quad_tree
 from flatpc.structures.regions.rat_spn import rat_spn
+from flatpc.structures.trees.binned_tree import binned_tree
 from flatpc.structures.trees.chow_liu import chow_liu
 from flatpc.structures.trees.hclt import hclt
 from flatpc.structures.trees.tree_mixture import tree_mixture
 
 __all__ = [
+    "binned_tree",
     "chow_liu",
     "compact",
     "correlated_blocks",

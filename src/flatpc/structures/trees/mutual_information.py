@@ -166,6 +166,26 @@ class PairCounts:
             even[first:last, first:last] = np.diag(per_value[first:last])
         return PairCounts.of_table(self.whole_table + smoothing * even, self.sizes)
 
+    def spread(self, kernels: Sequence[Array]) -> PairCounts:
+        """The counts with each row spread over values near its own: `kernels[v][a, b]` is the share of value b that goes to a.
+
+        >>> counts = PairCounts(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), sizes=[2, 2])
+        >>> counts.spread([np.eye(2), np.full((2, 2), 0.5)]).joint(0, 1)
+        array([[0.5, 0.5],
+               [1. , 1. ]])
+
+        Columns of a kernel add up to 1, so that there are as many rows as before, and marginals of pairs stay consistent.
+        """
+        table, out = self.whole_table.astype(np.float64), np.empty(self.whole_table.shape)
+        places = [slice(first, last) for first, last in zip(self.start[:-1], self.start[1:], strict=True)]
+        half = np.empty_like(out)
+        for here, kernel in zip(places, kernels, strict=True):
+            half[here] = kernel @ table[here]
+        for v, (here, kernel) in enumerate(zip(places, kernels, strict=True)):
+            out[:, here] = half[:, here] @ kernel.T
+            out[here, here] = np.diag(kernel @ self.marginal(v))
+        return PairCounts.of_table(out, self.sizes)
+
     def joint(self, u: int, v: int, smoothing: float = 0.0) -> Array:
         """Counts `[values of u, values of v]` of the pair."""
         if self._table is None:
