@@ -296,6 +296,23 @@ def test_report(folder, tmp_path):
     assert "misspelt option" in text
 
 
+def test_only_what_is_beyond_two_standard_errors_has_a_colour(tmp_path):
+    """spiral and helix differ by 60 ± 30 percent at 1% and by nothing at 5%: a gain of 5 ± 30, and one of 25 ± 0."""
+    results = Results(tmp_path / "results", "table1")
+    gains = {("spiral", 0.01): 35.0, ("helix", 0.01): -25.0, ("spiral", 0.05): 25.0, ("helix", 0.05): 25.0}
+    for (dataset, fraction), percent in gains.items():
+        results.add(einsum(dataset, fraction, 0, "plain", 1.0, 10.0, 10.0, 1.0))
+        results.add(einsum(dataset, fraction, 0, "mu=0.1", 1.0, 10.0, 10.0 - percent / 10, 1.0))
+    text = report(tmp_path / "results", tmp_path / "report.html").read_text()
+    first = text.index("ΔNLL")
+    row = text[first : text.index("</tr>", text.index("as the text says", first))]
+    assert re.findall(r'<td class="([^"]*)"[^>]*>([^<]*± [^<]*)<sup>(.)', row) == [
+        ("number  ", "5.00 ± 30.00", "a"),
+        ("number  better", "25.00 ± 0.00", "a"),
+    ]
+    assert "<dt>a</dt><dd>2 of 8 data sets</dd>" in text
+
+
 def test_a_report_of_nothing_names_every_command(tmp_path):
     text = report(tmp_path / "none", tmp_path / "report.html").read_text()
     for command in ("table1", "table2", "figure-landscape", "figure-curves", "figure-trace", "figure-ablation", "figure-latents"):

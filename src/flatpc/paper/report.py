@@ -35,6 +35,7 @@ from flatpc.paper.summary import (
 )
 from flatpc.paper.tables import FRACTIONS, TABLES, TRIALS
 from flatpc.paper.text_tables import latex, markdown
+from flatpc.paper.verdicts import Verdict, decide
 
 if TYPE_CHECKING:
     from flatpc.pages import Blocks, Cell
@@ -128,19 +129,18 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]], found_answe
     tab.heading("What the regulariser gains on average")
     for name, found in comparisons.items():
         rows: list[list[Any]] = []
-        partial: set[int] = set()
         whole = len(TABLES[name].datasets)
+        ran = {len(comparison.ran(fraction)) for comparison in found for fraction in FRACTIONS}
+        marks = {n: _mark(i) for i, n in enumerate(sorted(ran - {0, whole}), start=1)}
         for quantity, title in MEANS.items():
             rows.append([title, "paper", *(papers_mean(TABLES[name], fraction, quantity) for fraction in FRACTIONS)])
             for comparison in found:
                 row: list[Any] = ["", protocol_title(comparison.protocol)]
                 for fraction in FRACTIONS:
-                    n = len(comparison.ran(fraction))
-                    partial |= {n} - {0, whole}
-                    note = _mark(n) if 0 < n < whole else ""
+                    note = marks.get(len(comparison.ran(fraction)), "")
                     row.append(_ours(comparison.mean_gain(fraction, quantity), 2, gain=True, note=note))
                 rows.append(row)
-        notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
+        notes = {mark: f"{n} of {whole} data sets" for n, mark in marks.items()}
         columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
         tab.table(columns, rows, caption=f"{TITLES[name]}: {TABLES[name].title}", notes=notes, sortable=False)
     tab.heading("What the paper claims")
@@ -164,18 +164,18 @@ def _texts(tab: Blocks, head: list[str], rows: list[list[str]], caption: str = "
     """A table of texts, in which verdicts have a colour."""
     from flatpc.pages import Cell
 
-    tones = {"confirmed": "better", "refuted": "worse"}
 
     def cell(text: str) -> Cell:
         bare = text.replace("**", "").replace("`", "")
-        return Cell(bare, bare, tone=tones.get(re.split(r"\W", bare)[0], ""))
+        word = re.split(r"\W", bare)[0]
+        return Cell(bare, bare, tone=next((tone for verdict, tone in TONES.items() if word == verdict), ""))
 
     shown = [[cell(text) for text in row] for row in rows]
     tab.table([name.replace("`", "") for name in head], shown, caption=caption, sortable=False)
 
 
 def _mark(n: int) -> str:
-    """The letter of the note that says that only `n` of them are there."""
+    """The n-th letter, for a note."""
     return chr(ord("a") + n - 1)
 
 
@@ -184,7 +184,7 @@ def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command
 
     if mean is None:
         return Cell(math.nan, "not run", hint=command)  # not a number, but in a column of numbers
-    tone = ("better" if mean.value > 0 else "worse") if gain else ""
+    tone = TONES.get(decide(mean), "") if gain else ""
     return Cell(mean.value, mean.text(digits), tone=tone, note=note, hint=f"{mean.n} trials")
 
 
@@ -352,11 +352,13 @@ def _figure(tab: Blocks, name: str, folder: Path) -> None:
         tab.figures(panel.figures, note=panel.note, height=panel.height, linked=panel.linked)
 
 
+TONES = {Verdict.CONFIRMED: "better", Verdict.REFUTED: "worse"}
+"""Colours; what is undecided has none."""
 _GAUSSIAN = "†"
 _LEAD = (
     "Every table and figure of *Tractable Sharpness-Aware Learning of Probabilistic Circuits*, run again with flatpc, beside "
-    "the paper's own numbers. Ours are means over trials ± their standard errors; green is a gain of the regularised model over "
-    "the plain one, red a loss."
+    "the paper's own numbers. Ours are means over trials ± their standard errors. A gain of the regularised model over the plain "
+    "one is green if it is more than two standard errors, a loss red; what has no colour is undecided."
 )
 _NEVER_LOSE = (
     "Our default, `fp.choose` as of version 0.1.0 with 60 seconds for each cell, against the factorised model, the Chow-Liu "
