@@ -297,7 +297,7 @@ def test_report(folder, tmp_path):
 
 
 def test_only_what_is_beyond_two_standard_errors_has_a_colour(tmp_path):
-    """spiral and helix differ by 60 ± 30 percent at 1% and by nothing at 5%: a gain of 5 ± 30, and one of 25 ± 0."""
+    """At 1% spiral gains 35 percent and helix loses 25, which is 5 ± 30; at 5% both gain 25."""
     results = Results(tmp_path / "results", "table1")
     gains = {("spiral", 0.01): 35.0, ("helix", 0.01): -25.0, ("spiral", 0.05): 25.0, ("helix", 0.05): 25.0}
     for (dataset, fraction), percent in gains.items():
