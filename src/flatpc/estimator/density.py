@@ -248,6 +248,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     def _keep(self, choice: Choice, rows: Sample) -> None:
         self.circuit_ = choice.circuit
         self.n_rows_, self.tuned_ = choice.n_rows, {}
+        self._weight = float(choice.n_rows) if rows.weights is None else rows.weight
         uncertainty.keep_rows(self, rows)
         self.candidates_ = choice.candidates
         self.n_iter_ = choice.best.epochs
