@@ -311,6 +311,8 @@ def test_only_what_is_beyond_two_standard_errors_has_a_colour(tmp_path):
         ("number  better", "25.00 ± 0.00", "a"),
     ]
     assert "<dt>a</dt><dd>2 of 8 data sets</dd>" in text
+    assert re.search(r'<td class=" *better"[^>]*>25.00 ± 0.00: pays<', text)
+    assert re.search(r'<td class=" *"[^>]*>5.00 ± 30.00: undecided<', text)
 
 
 def test_a_report_of_nothing_names_every_command(tmp_path):

@@ -15,7 +15,7 @@ from flatpc.paper import figures, full_data, never_lose_table
 from flatpc.paper import printed as paper
 from flatpc.paper.collapse import collapse, collapsed
 from flatpc.paper.comparison import MEANS, Comparison, Mean, papers_mean
-from flatpc.paper.payoff import in_words, never_lose_in_words, payoff
+from flatpc.paper.payoff import WORDS, in_words, never_lose_in_words, payoff
 from flatpc.paper.protocols import NAMES
 from flatpc.paper.questions import Answer, answers
 from flatpc.paper.results import Results, versions
@@ -166,8 +166,7 @@ def _texts(tab: Blocks, head: list[str], rows: list[list[str]], caption: str = "
 
     def cell(text: str) -> Cell:
         bare = text.replace("**", "").replace("`", "")
-        word = re.split(r"\W", bare)[0]
-        return Cell(bare, bare, tone=next((tone for verdict, tone in TONES.items() if word == verdict), ""))
+        return Cell(bare, bare, tone=next((tone for word, tone in _TONES.items() if word in re.findall(r"^\w+|\w+$", bare)), ""))
 
     shown = [[cell(text) for text in row] for row in rows]
     tab.table([name.replace("`", "") for name in head], shown, caption=caption, sortable=False)
@@ -354,6 +353,7 @@ def _figure(tab: Blocks, name: str, folder: Path) -> None:
 
 TONES = {Verdict.CONFIRMED: "better", Verdict.REFUTED: "worse"}
 """Colours; what is undecided has none."""
+_TONES = {word: tone for verdict, tone in TONES.items() for word in (verdict.value, WORDS[verdict])}
 _GAUSSIAN = "†"
 _LEAD = (
     "Every table and figure of *Tractable Sharpness-Aware Learning of Probabilistic Circuits*, run again with flatpc, beside "
