@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flatpc.cli import app
 from tests.cli.running import people, run, with_holes
 
 PROJECT = Path(__file__).parent.parent
@@ -55,6 +56,13 @@ TOLD = {page: told for page in PAGES if (told := commands(page))}
 def test_there_are_some() -> None:
     assert sum(map(len, TOLD.values())) >= 15
     assert set(SKIPPED) <= {command for told in TOLD.values() for command in told}
+
+
+def test_the_page_about_the_command_line_lists_every_command() -> None:
+    page = (PROJECT / "docs" / "command-line.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `flatpc ")]
+    listed = {word for row in rows for word in re.findall(r"`(?:flatpc )?([a-z]+)\b[^`]*`", row.split("|")[1])}
+    assert listed == {command.callback.__name__ for command in app.registered_commands}
 
 
 @pytest.mark.parametrize("page", TOLD, ids=lambda page: page.stem)
