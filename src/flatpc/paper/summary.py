@@ -43,7 +43,10 @@ def summary(comparisons: Comparisons, answers: Sequence[Answer] = (), cells: Seq
     """Everything below, with headings."""
     parts = []
     for name, found in comparisons.items():
-        parts.append(f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run.")
+        parts.append(
+            f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run, by the share of "
+            "the rows that was learnt from."
+        )
         parts.append(markdown(*gains(found, name)))
     parts += [CLAIMED, markdown(*claims(comparisons), texts=None)]
     if answers:
@@ -83,11 +86,11 @@ def gains(found: Sequence[Comparison], name: str) -> tuple[list[str], list[list[
             rows.append(["", title, *("not run" if mean is None else mean.text() for mean in means)])
             if any(0 < len(comparison.ran(fraction)) < len(comparison.table.datasets) for fraction in FRACTIONS):
                 same = [comparison.papers_mean_gain(fraction, quantity) for fraction in FRACTIONS]
-                rows.append(["", f"paper, data sets of `{comparison.protocol}`", *map(_number, same)])
+                rows.append(["", "paper, same sets", *map(_number, same)])
     for comparison in found:
         counts = [len(comparison.ran(fraction)) for fraction in FRACTIONS]
         rows.append(["data sets", f"`{comparison.protocol}`", *map(str, counts)])
-    return ["gain, %", "results", *(f"{100 * fraction:g}% of the rows" for fraction in FRACTIONS)], rows
+    return ["gain, %", "results", *(f"{100 * fraction:g}%" for fraction in FRACTIONS)], rows
 
 
 def claims(comparisons: Comparisons) -> tuple[list[str], list[list[str]]]:
