@@ -44,8 +44,8 @@ def summary(comparisons: Comparisons, answers: Sequence[Answer] = (), cells: Seq
     parts = []
     for name, found in comparisons.items():
         parts.append(
-            f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run, by the share of "
-            "the rows that was learnt from."
+            f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run, by the share "
+            "of the rows that was learnt from."
         )
         parts.append(markdown(*gains(found, name)))
     parts += [CLAIMED, markdown(*claims(comparisons), texts=None)]
