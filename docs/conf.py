@@ -11,6 +11,8 @@ version = release = flatpc.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_title = f"flatpc {release}"
 exclude_patterns = ["*-summary.md", "*-table.md", "_build"]
 myst_heading_anchors = 3

@@ -13,14 +13,15 @@ from typing import Any
 
 from flatpc.circuit.files import replace_file
 from flatpc.paper import figures, full_data, gap_ranks, judges, never_lose_table, people_page, without_validation
+from flatpc.paper.cells import Result
 from flatpc.paper.comparison import Comparison
 from flatpc.paper.cost import table_cost
 from flatpc.paper.figures import ablation, measures, mnist
 from flatpc.paper.questions import answers
 from flatpc.paper.report import compare
-from flatpc.paper.results import Results
+from flatpc.paper.results import Results, versions
 from flatpc.paper.rivals import standard_normal
-from flatpc.paper.summary import summary
+from flatpc.paper.summary import contradictions, differences, summary
 from flatpc.paper.text_tables import markdown
 
 HERE = Path(__file__).parent
@@ -40,22 +41,26 @@ SHOWN = ("kdd", "nltcs", "tmovie", "baudio", "bnetflix", "dna")
 
 def texts() -> dict[str, str]:
     """What the files of this folder should hold."""
-    cells = never_lose_table.standings(Results(RESULTS, "never-lose").all().values())
+    cells = never_lose_table.standings(_runs("never-lose"))
     return {
         "results-summary.md": summary(compare(RESULTS), answers(RESULTS), cells),
-        "never-lose-table.md": never_lose_table.as_markdown(cells),
-        "without-validation-table.md": without_validation.as_markdown(
-            without_validation.entries(Results(RESULTS, "without-validation").all().values())
-        ),
-        "tables-table.md": people_page.as_markdown(people_page.found(Results(RESULTS, "tables").all().values())),
+        "never-lose-table.md": f"{_run_with('never-lose')} {never_lose_table.as_markdown(cells)}",
+        "without-validation-table.md": without_validation.as_markdown(without_validation.entries(_runs("without-validation"))),
+        "tables-table.md": people_page.as_markdown(people_page.found(_runs("tables"))),
         "mnist-table.md": mnist.as_markdown(figures.load("mnist", RESULTS)) + "\n",
-        "judges-table.md": judges.as_markdown(judges.cells(Results(RESULTS, "judges").all().values())),
-        "gap-ranks-table.md": gap_ranks.as_markdown(
-            {name: list(Results(RESULTS, name).all().values()) for name in ("table1", "table2")}
-        ),
+        "judges-table.md": judges.as_markdown(judges.cells(_runs("judges"))),
+        "gap-ranks-table.md": gap_ranks.as_markdown({name: _runs(name) for name in ("table1", "table2")}),
         "factors-table.md": measures.as_markdown(figures.load("figure-measures", RESULTS)),
-        "full-data-table.md": full_data.as_markdown(full_data.entries(Results(RESULTS, "full-data").all().values())),
+        "full-data-table.md": f"{full_data.as_markdown(full_data.entries(_runs('full-data')))}\n{_run_with('full-data')}\n",
     }
+
+
+def _runs(name: str) -> list[Result]:
+    return list(Results(RESULTS, name).all().values())
+
+
+def _run_with(name: str) -> str:
+    return f"Run with version {versions(_runs(name))}." if _runs(name) else ""
 
 
 def blocks() -> dict[str, dict[str, str]]:
@@ -67,6 +72,7 @@ def blocks() -> dict[str, dict[str, str]]:
         "docs/how-to/how-sure-is-it.md": {"error-bars": error_bars()},
         "docs/how-to/which-rows-matter.md": {"planted": planted()},
         "docs/reliability.md": {"hostile": hostile()},
+        "docs/results.md": {"signs": contradictions().rstrip(), "protocols": differences()},
         "docs/scaling.md": {"scaling": scaling(), "simulated": simulated()},
     }
 
@@ -123,8 +129,8 @@ def measured() -> str:
         ],
         ["5% of dna, validation NLL after 100 epochs, mean of three trials", _ablation(), "`flatpc reproduce figure-ablation`"],
         [
-            "`fp.choose` of version 0.1.0, a minute on one core, against the best of a factorised model, a Chow-Liu tree and the "
-            "paper's two models: 20 binary data sets, 5 fractions of their rows",
+            f"`fp.choose` of version {versions(_runs('never-lose'))}, a minute on one core, against the best of a factorised "
+            "model, a Chow-Liu tree and the paper's two models: 20 binary data sets, 5 fractions of their rows",
             _never_lose(),
             "`flatpc reproduce never-lose`",
         ],
@@ -209,12 +215,12 @@ def _ablation() -> str:
 
 
 def _never_lose() -> str:
-    won, decided = never_lose_table.count(never_lose_table.standings(Results(RESULTS, "never-lose").all().values()))
+    won, decided = never_lose_table.count(never_lose_table.standings(_runs("never-lose")))
     return f"better test NLL in {won} of {decided} cells" if decided else "not run"
 
 
 def _full_data() -> str:
-    found = full_data.entries(Results(RESULTS, "full-data").all().values())
+    found = full_data.entries(_runs("full-data"))
     if not found:
         return "not run"
     ours, best = full_data.means(found)

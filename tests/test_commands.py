@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flatpc.cli import app
 from tests.cli.running import people, run, with_holes
 
 PROJECT = Path(__file__).parent.parent
@@ -20,7 +21,7 @@ INDENTED = re.compile(r"^    ((?:flatpc|make|python|pip) .*)$", re.MULTILINE)
 MINUTES = "takes minutes; tests/paper/test_report_of_results.py runs it with pretended runs"
 HOURS = "takes hours"
 SKIPPED = {
-    "pip install -c constraints.txt .": "needs a network",
+    "pip install '.[paper]'": "needs a network",
     "pip install --no-deps libcirkit==0.3.1 spflow==1.1.0": "needs a network",
     "python -m benchmarks peers": "needs other libraries",
     "pip install 'flatpc[tables,rivals]'": "needs a network",
@@ -29,6 +30,7 @@ SKIPPED = {
     "torchrun --nproc-per-node=2 script.py": "the script is the reader's own",
     "flatpc reproduce never-lose --quick": MINUTES,
     "flatpc reproduce table1 --quick": MINUTES,
+    "flatpc reproduce table1 --verify 5": "takes minutes; tests/paper/test_verify.py runs one cell again",
     "flatpc reproduce table1": HOURS,
     "flatpc reproduce table2": HOURS,
     "flatpc reproduce mnist": "takes minutes; with --quick it is run",
@@ -44,12 +46,23 @@ def commands(page: Path) -> list[str]:
     return [bare for line in lines if (bare := line.partition("  #")[0].partition(" # ")[0].strip())]
 
 
+INLINE = re.compile(r"`(flatpc [a-z][^`]*)`")
+SENTENCES = {" ".join(found.split()) for page in PAGES for found in INLINE.findall(BASH.sub("", page.read_text()))}
+"""Commands within sentences, some of them with dots for what is left out."""
+
 TOLD = {page: told for page in PAGES if (told := commands(page))}
 
 
 def test_there_are_some() -> None:
     assert sum(map(len, TOLD.values())) >= 15
     assert set(SKIPPED) <= {command for told in TOLD.values() for command in told}
+
+
+def test_the_page_about_the_command_line_lists_every_command() -> None:
+    page = (PROJECT / "docs" / "command-line.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `flatpc ")]
+    listed = {word for row in rows for word in re.findall(r"`(?:flatpc )?([a-z]+)\b[^`]*`", row.split("|")[1])}
+    assert listed == {command.callback.__name__ for command in app.registered_commands}
 
 
 @pytest.mark.parametrize("page", TOLD, ids=lambda page: page.stem)
@@ -71,7 +84,7 @@ def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         run(*words)
 
 
-@pytest.mark.parametrize("command", sorted({command for told in TOLD.values() for command in told}))
+@pytest.mark.parametrize("command", sorted({command for told in TOLD.values() for command in told} | SENTENCES))
 def test_what_is_typed_exists(command: str) -> None:
     """Make has the target; flatpc has the command and its options."""
     program, name, *words = shlex.split(command)

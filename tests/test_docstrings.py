@@ -167,6 +167,8 @@ def about_class(kind: type) -> Iterator[str]:
     own = [function for function in checks if not function.__qualname__.startswith("__create_fn__") and has_source(function)]
     if any(raises_errors(function) for function in own) and "Raises" not in found:
         yield "a section Raises is missing"
+    if twice := [name for name in named(found.get("Attributes", [])) if name in write_api["members"](kind)]:
+        yield f"Attributes name {', '.join(twice)}, which have docstrings of their own: Sphinx would list them twice"
     yield from complaints_about_examples(text, required=not is_result)
 
 

@@ -244,3 +244,11 @@ def test_a_query(package):
     for wrong in (None, 3, int, lambda circuit: 0, "mean"):
         with pytest.raises(OptionError):
             fp.queries.register(wrong)
+
+
+def test_an_em_update_without_its_step_is_refused():
+    class Empty(fp.learning.EMUpdate):
+        pass
+
+    with pytest.raises(OptionError, match="Empty has no solve"):
+        fp.fit(TREE, BITS, regularizer=Empty(), **OPTIONS)

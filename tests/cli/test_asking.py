@@ -212,6 +212,11 @@ def test_arrays_are_imputed_by_position(desk: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(archive["X"], fp.load(desk / "bits.model").mpe(rows).values)
 
 
+@pytest.mark.parametrize(("n", "said"), [(1, "Wrote 1 row to"), (2, "Wrote 2 rows to")])
+def test_one_row_is_no_rows(desk: Path, tmp_path: Path, n: int, said: str) -> None:
+    assert said in run("sample", desk / "bits.model", "-n", n, "-o", tmp_path / "drawn.csv").err
+
+
 def test_impossible_evidence_is_a_mistake(tmp_path: Path) -> None:
     fp.structures.factorized([[1, 0], [1, 1]], smoothing=0.0).save(tmp_path / "model")
     np.savez(tmp_path / "rows.npz", X=[[1, np.nan], [0, np.nan]])

@@ -104,7 +104,8 @@ def test_experiments_are_listed() -> None:
     listed = run("reproduce", "list", "--json").json
     assert set(TABLES) < set(listed)
     assert "figure-trace" in listed
-    assert "table2" in run("reproduce", "list").out
+    lines = run("reproduce", "list").out.splitlines()
+    assert [line.split("  ")[0] for line in lines] == list(listed)  # one line each, with room between name and title
 
 
 def test_a_report_of_nothing_says_what_to_run(tmp_path: Path) -> None:

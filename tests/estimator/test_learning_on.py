@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import flatpc as fp
@@ -52,6 +53,61 @@ def test_a_model_of_a_file_learns_on(tmp_path):
     density.circuit_.save(tmp_path / "bare")
     with pytest.raises(OptionError, match="how many rows"):
         fp.CircuitDensity.load(tmp_path / "bare").partial_fit(np.zeros((3, 3)))
+
+
+def numbers(density):
+    """Mean and variance of the first column."""
+    (found,) = (density.circuit_.parameters[i] for i, node in enumerate(density.circuit_.nodes[:3]) if node.variable == 0)
+    return found["mean"][0], found["variance"][0]
+
+
+@pytest.mark.parametrize("through_a_file", [False, True])
+def test_weights_count_rows(through_a_file, tmp_path):
+    """Weighted moments in closed form, after a weighted fit and further weighted rows; a weight of 0 is no row."""
+    first, second = table(200), table(1700, seed=1)
+    rng = np.random.default_rng(0)
+    weights = rng.exponential(3.0, 200), rng.exponential(size=1700) * (rng.random(1700) < 0.8)
+    options = {"structure": "factorized", "average": False, "effort": 0.05, "verbose": False}
+    density = fp.CircuitDensity(**options).partial_fit(first, sample_weight=weights[0])
+    if through_a_file:
+        density.save(tmp_path / "model")
+        density = fp.CircuitDensity.load(tmp_path / "model")
+    density.partial_fit(second, sample_weight=weights[1])
+    both, every = pd.concat([first, second])["age"], np.concatenate(weights)
+    mean, variance = numbers(density)
+    assert mean == pytest.approx(np.average(both, weights=every), rel=1e-6)
+    assert variance == pytest.approx(np.average((both - mean) ** 2, weights=every), rel=1e-4)
+    assert density.n_rows_ == np.count_nonzero(every)
+
+
+def test_whole_weights_are_repeated_rows():
+    times = np.random.default_rng(0).integers(0, 3, 400)
+    new = table(400, seed=1)
+    found = []
+    for rows, weights in ((new, times), (new.loc[new.index.repeat(times)], None)):
+        density = fp.CircuitDensity(structure="factorized", effort=0.05, verbose=False).fit(table())
+        found.append(density.partial_fit(rows, sample_weight=weights).score_samples(table(50, seed=2)))
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
+def test_wrong_weights_of_further_rows():
+    density = fp.CircuitDensity(structure="factorized", effort=0.05, verbose=False).fit(table())
+    for weights in ([1.0, 2.0], -np.ones(300), np.zeros(300), "many"):
+        with pytest.raises(OptionError, match="sample_weight"):
+            density.partial_fit(table(), sample_weight=weights)
+    with pytest.raises(OptionError, match="leave it out for a source"):
+        density.partial_fit(pl.from_pandas(table()).lazy(), sample_weight=np.ones(300))
+    assert density.n_rows_ == 300
+
+
+def test_error_bars_are_not_those_of_further_rows_alone(tmp_path):
+    """A file holds no rows, so that what it was fitted to is not known."""
+    density = fp.CircuitDensity(structure="factorized", effort=0.05, verbose=False).fit(table())
+    density.save(tmp_path / "model")
+    again = fp.CircuitDensity.load(tmp_path / "model").partial_fit(table(100, seed=1))
+    with pytest.raises(OptionError, match="which a file doesn't hold"):
+        again.posterior()
+    assert again.posterior(pd.concat([table(), table(100, seed=1)])) is not None
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.1])

@@ -21,6 +21,8 @@ def everything() -> Page:
     numbers.table(
         ["model", Column("NLL", ".1f", best="min"), "seconds"], small, caption="A small table", notes={"a": "on a laptop"}
     )
+    claim = "confirmed: " + ", ".join(["9.9 ± 0.9"] * 20)
+    numbers.table(["what is said", "text", "code", "ours"], [["it is less sharp", claim, claim, claim]], caption="Claims")
 
     shapes = page.tab("Shapes")
     shapes.heading("Two surfaces")

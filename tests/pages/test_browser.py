@@ -287,6 +287,12 @@ def test_wide_tables_scroll_in_their_own_box(visit):
     assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
+def test_long_texts_are_broken_into_lines(visit):
+    page = visit("everything")
+    inner, outer = page.get_by_role("region", name="Claims").evaluate("box => [box.scrollWidth, box.clientWidth]")
+    assert inner <= outer
+
+
 def test_data_can_be_saved(visit):
     page = visit("everything")
     with page.expect_download() as download:

@@ -87,6 +87,7 @@ def test_groups_span_their_columns():
     assert table.groups == [("", 1), ("g", 2), ("h", 1)]
     assert table.looks == ["", "number line", "number", "number line"]
     assert Table.of(["a"], [["x"]]).groups == []
+    assert Table.of(["short", "long"], [["x", "x" * 31], ["y", "y"]]).looks == ["", "prose"]
 
 
 def test_saved_numbers_have_full_precision():

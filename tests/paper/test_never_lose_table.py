@@ -108,6 +108,9 @@ def test_the_summary_counts_and_names_lost_cells() -> None:
     assert "| dna | 100 | paper's plain |" not in text
     assert "mean test log-likelihood over 1 data sets is −79.00." in text
     assert "None of these is lost." not in text
+    assert "On 0 of the 2 cells a factorised model or a Chow-Liu tree" in text
+    simple = as_markdown(standings([result("factorized", 9.0), result("chow_liu", 6.5), result("default", 7.0)]))
+    assert "On 1 of the 1 cells a factorised model or a Chow-Liu tree" in simple  # the paper has 6.576 and 6.588
     text = as_markdown(standings([*SIMPLE, result("default", 6.0)]))
     assert "None of these is lost." in text
     assert "| nltcs | 1 | paper's regularised | 8.76 |" in text  # 100 (6.576 - 6) / 6.576

@@ -9,6 +9,7 @@ import pytest
 from flatpc.datasets import DEBD, MANIFOLDS, load_debd
 from flatpc.errors import OptionError
 from flatpc.paper import printed as paper
+from flatpc.paper.summary import contradictions
 
 CAPTIONS = {
     "table1": ("Percentage improvements", "Einsum Network"),
@@ -87,6 +88,10 @@ def test_the_papers_tables_contradict_each_other_once():
     (found,) = paper.contradictions()
     assert (found["table"], found["dataset"], found["fraction"], found["column"]) == ("table2", "jester", 0.01, "sharpness")
     assert (found["stated"], round(found["implied"], 2)) == (25.52, -31.04)
+    assert contradictions() == (
+        "- **Signs: jester** with 1% of the rows. Table 2 says that sharpness falls by 25.52%. By the means in the appendix it "
+        "rises by 31.04%.\n"
+    )
 
 
 def test_unknown_names_are_refused():

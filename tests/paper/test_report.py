@@ -13,6 +13,7 @@ from flatpc.paper import printed as paper
 from flatpc.paper.cells import Cell, Result
 from flatpc.paper.claims import CLAIMS
 from flatpc.paper.comparison import Comparison, Mean, degree_of_overfitting
+from flatpc.paper.payoff import in_words, payoff
 from flatpc.paper.report import as_latex, as_markdown, compare, report
 from flatpc.paper.results import Results
 from flatpc.paper.rivals import gain, rivals, standard_normal
@@ -133,6 +134,30 @@ class TestComparison:
         assert found.value == pytest.approx(spiral / 2)
         assert found.error == pytest.approx(spiral / 2)
         assert gain(comparison, 0.01, "Chow-Liu", "plain") is None
+
+    def test_a_choice_is_not_made_among_those_that_happen_to_have_been_stopped_early(self):
+        """With μ = 0 among the choices, that would be the plain model under another name."""
+
+        def run(method, valid, **more):
+            metrics = {"train_nll": 1.0, "valid_nll": valid, "test_nll": valid, "sharpness_weights": 1.0, **more}
+            return result("table2", "dna", 0.05, 0, method, "ours", **metrics)
+
+        runs = [run("plain", 9.0, best_valid_nll=5.0, best_test_nll=5.0), run("mu=0.1", 6.0)]
+        comparison = Comparison(TABLES["table2"], runs, "ours")
+        assert "regularised, stopped early" not in rivals(comparison, "dna", 0.05)
+        assert [row[0] for row in payoff(comparison)[1]][-1] == "regularised against plain stopped early"
+        assert in_words(comparison).startswith("The regularised model after its last epoch against the plain one stopped early")
+        assert payoff(comparison)[1][-1][2] == "−20.00: undecided"
+
+    def test_what_is_always_stopped_early_is_compared_once(self):
+        runs = [
+            einsum("spiral", 0.05, trial, method, 1.0, test, test, 1.0, protocol="ours")
+            for trial in (0, 1)
+            for method, test in (("plain", 4.0), ("mu=0.1", 3.0))
+        ]
+        _, rows = payoff(Comparison(TABLES["table1"], runs, "ours"))
+        assert [row[0] for row in rows] == ["regularised against plain, both stopped early"]
+        assert rows[0][2].startswith("25.00")
 
     def test_the_standard_normal_on_standardised_rows(self):
         """Against its density on drawn rows."""
@@ -269,6 +294,25 @@ def test_report(folder, tmp_path):
     assert str(paper.GPU_HOURS) in text
     assert "as the authors&#39; code does" in text
     assert "misspelt option" in text
+
+
+def test_only_what_is_beyond_two_standard_errors_has_a_colour(tmp_path):
+    """At 1% spiral gains 35 percent and helix loses 25, which is 5 ± 30; at 5% both gain 25."""
+    results = Results(tmp_path / "results", "table1")
+    gains = {("spiral", 0.01): 35.0, ("helix", 0.01): -25.0, ("spiral", 0.05): 25.0, ("helix", 0.05): 25.0}
+    for (dataset, fraction), percent in gains.items():
+        results.add(einsum(dataset, fraction, 0, "plain", 1.0, 10.0, 10.0, 1.0))
+        results.add(einsum(dataset, fraction, 0, "mu=0.1", 1.0, 10.0, 10.0 - percent / 10, 1.0))
+    text = report(tmp_path / "results", tmp_path / "report.html").read_text()
+    first = text.index("ΔNLL")
+    row = text[first : text.index("</tr>", text.index("as the text says", first))]
+    assert re.findall(r'<td class="([^"]*)"[^>]*>([^<]*± [^<]*)<sup>(.)', row) == [
+        ("number  ", "5.00 ± 30.00", "a"),
+        ("number  better", "25.00 ± 0.00", "a"),
+    ]
+    assert "<dt>a</dt><dd>2 of 8 data sets</dd>" in text
+    assert re.search(r'<td class=" *better"[^>]*>25.00 ± 0.00: pays<', text)
+    assert re.search(r'<td class=" *"[^>]*>5.00 ± 30.00: undecided<', text)
 
 
 def test_a_report_of_nothing_names_every_command(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from flatpc.errors import DataError, OptionError
 from flatpc.paper import cells, protocols
 from flatpc.paper.cells import Cell, Result
-from flatpc.paper.results import Results, read_table
+from flatpc.paper.results import Results, read_table, versions
 from flatpc.paper.runner import Forecast, sweep
 from flatpc.paper.tables import FRACTIONS, TABLES, table
 
@@ -137,6 +137,13 @@ class TestResults:
         for key, result in read.items():
             assert result.cell == good[key].cell
             assert result.metrics == {name: v for name, v in good[key].metrics.items() if v == v}
+
+    def test_versions_are_counted(self) -> None:
+        cell = Cell("table1", "spiral", 0.05, 0, "plain", "text")
+        runs = [Result(cell, "k", version, 1.0, {}) for version in ("0.2.0", "0.1.0", "0.2.0")]
+        assert versions(runs) == "0.1.0 (1 run) and 0.2.0 (2 runs)"
+        assert versions([*runs[:1], Result(cell, "k", "0.3.0", 1.0, {}, "broke")]) == "0.2.0"
+        assert versions([]) == ""
 
     def test_numbers_keep_seven_digits(self, tmp_path: Path) -> None:
         sweep(CELLS[:1], one, SETTINGS, tmp_path, n_jobs=1)

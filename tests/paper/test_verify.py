@@ -24,10 +24,17 @@ def cheapest(name: str, method: str = "plain"):
 
 
 @pytest.mark.parametrize(
-    "name", ["table1", pytest.param("table2", marks=needs_data), pytest.param("never-lose", marks=needs_data)]
+    ("name", "method"),
+    [
+        ("table1", "plain"),
+        pytest.param("table2", "plain", marks=needs_data),
+        pytest.param("never-lose", "plain", marks=needs_data),
+        pytest.param("without-validation", "chow_liu", marks=needs_data),
+        pytest.param("tables", "independent", marks=needs_data),
+    ],
 )
-def test_a_committed_cell_comes_out_again(name):
-    check = compare(cheapest(name), TABLES[name])
+def test_a_committed_cell_comes_out_again(name, method):
+    check = compare(cheapest(name, method), TABLES[name])
     assert check.passes, check
 
 

@@ -195,4 +195,4 @@ def _put(table: Any, output: Path | None, json: bool) -> None:
         if json:
             print_json({"output": output, "rows": frame.height, "columns": frame.columns})
         else:
-            say(f"Wrote {frame.height:,} rows to {output}.")
+            say(f"Wrote {frame.height:,} row{'' if frame.height == 1 else 's'} to {output}.")

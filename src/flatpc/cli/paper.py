@@ -133,8 +133,9 @@ def _list(json: bool) -> None:
     if json:
         print_json(both)
         return
+    width = max(map(len, both)) + 2
     for name, title in both.items():
-        console().print(f"{name:18}{title}")
+        console().print(f"{name:{width}}{title}", soft_wrap=True)
 
 
 def _parts(datasets: str | None, fractions: str | None, trials: str | None, methods: str | None) -> dict[str, Any]:

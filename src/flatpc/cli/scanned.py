@@ -115,7 +115,7 @@ def _write(blocks: Iterator[Any], output: Path | None, json: bool) -> None:
     if json:
         print_json({"output": output, "rows": seen.n_rows, "columns": seen.columns})
     else:
-        say(f"Wrote {seen.n_rows:,} rows to {output}.")
+        say(f"Wrote {seen.n_rows:,} row{'' if seen.n_rows == 1 else 's'} to {output}.")
 
 
 class _Seen:

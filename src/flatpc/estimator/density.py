@@ -105,8 +105,6 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         What was chosen and why.
     candidates_
         All that was tried, best first: `.name`, `.valid_nll`, `.weight` (its share of what was chosen), `.epochs`, `.work`.
-    curvature_
-        How sharp the likelihood is: `.sharpness`, `.by_layer`; measured when it is first asked for.
     n_parameters_
         How many numbers were learnt, as `Circuit.n_parameters` counts them.
     n_free_parameters_
@@ -251,6 +249,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     def _keep(self, choice: Choice, rows: Sample) -> None:
         self.circuit_ = choice.circuit
         self.n_rows_, self.tuned_ = choice.n_rows, {}
+        self._weight = float(choice.n_rows) if rows.weights is None else rows.weight
         uncertainty.keep_rows(self, rows)
         self.candidates_ = choice.candidates
         self.n_iter_ = choice.best.epochs
@@ -262,7 +261,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
 
     @property
     def curvature_(self) -> Curvature:
-        """How sharp the likelihood is; measured when it is first asked for, because few ask."""
+        """How sharp the likelihood is, `.sharpness` and `.by_layer`; measured when it is first asked for."""
         known: Curvature | None = getattr(self, "_curvature", None)
         if known is None:
             if not hasattr(self, "_curvature_rows"):

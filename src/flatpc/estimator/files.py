@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ def write(density: CircuitDensity, path: str | os.PathLike[str]) -> None:
     about: dict[str, Any] = {name: getattr(density, name) for name in OPTIONS}
     about |= {"summary": density.summary_, "container": density.columns_.container}
     if getattr(density, "n_rows_", 0):
-        about["rows"] = density.n_rows_
+        about |= {"rows": density.n_rows_, "weight": density._weight}
     if hasattr(density, "curvature_"):
         about["curvature"] = asdict(density.curvature_)
     save_model(path, density.circuit_, density.columns_, about)
@@ -44,6 +45,8 @@ def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDen
     density.candidates_, density.n_iter_, density.tuned_ = (), 0, {}
     rows = about.get("rows", 0)
     density.n_rows_ = rows if type(rows) is int and rows > 0 else 0
+    weight = about.get("weight")
+    density._weight = weight if type(weight) is float and 0 < weight < math.inf else float(density.n_rows_)
     density.n_parameters_ = model.circuit.n_parameters
     density.n_free_parameters_ = model.circuit.n_free_parameters
     density.summary_ = str(about.get("summary", f"read from {os.fspath(path)}"))

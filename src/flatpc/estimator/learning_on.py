@@ -40,6 +40,7 @@ class LearningOn:
     columns_: Columns
     kinds_: Any
     n_rows_: int
+    _weight: float
     tuned_: dict[int, Circuit]
     _posterior: Any
 
@@ -47,9 +48,9 @@ class LearningOn:
 
         def _evidence(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Evidence, RawTable]: ...
 
-        def fit(self, X: Any, y: Any = None) -> Self: ...
+        def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self: ...
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn on from further rows; the first call is `fit`.
 
         >>> import numpy as np
@@ -70,6 +71,8 @@ class LearningOn:
             missing, unless `unseen="raise"`. Rows of a source are not kept: error bars are those of the rows before it.
         y
             Ignored.
+        sample_weight
+            How often each row of X counts, as in `fit`: one number of 0 or more per row.
 
         Returns
         -------
@@ -79,23 +82,25 @@ class LearningOn:
         Raises
         ------
         OptionError
-            If it isn't known how many rows were learnt from, as of a model that `circuit.save` wrote.
+            If it isn't known how many rows were learnt from, as of a model that `circuit.save` wrote; for weights that are none,
+            or are given with a source.
         DataError
             For a table that doesn't fit.
         """
         if not hasattr(self, "circuit_"):
-            return self.fit(X)
+            return self.fit(X, sample_weight=sample_weight)
         if not getattr(self, "n_rows_", 0):
             raise OptionError(
                 "It isn't known how many rows this model was learnt from, so that new ones can't be weighed; fit it."
             )
         source = as_source(X)
+        if source is not None and sample_weight is not None:
+            raise OptionError("sample_weight is of rows in memory; leave it out for a source of rows.", option="sample_weight")
         if source is None:
-            rows = self._evidence(X)[0].rows
-            self._step_by_step(rows)
-            known = getattr(self, "_fitted_to", None)
-            kept = Sample(rows if known is None else np.concatenate([known, rows]))
-            uncertainty.keep_rows(self, kept)  # type: ignore[arg-type]
+            new = Sample.read(self._evidence(X)[0].rows, sample_weight, "sample_weight")
+            rows = new.X
+            self._step_by_step(new)
+            uncertainty.keep_more_rows(self, new)  # type: ignore[arg-type]
         else:
             blocks = source.changed(lambda block: self._evidence(block)[0].rows).blocks()
             first = next(blocks, None)
@@ -103,7 +108,7 @@ class LearningOn:
                 raise ShapeError("The source has no rows: all its parts are empty.")
             rows = first
             for block in chain([first], blocks):
-                self._step_by_step(block)
+                self._step_by_step(Sample(block))
             self._posterior = None
         self.tuned_ = {}
         self._curvature: Curvature | None = None
@@ -112,14 +117,15 @@ class LearningOn:
         self.summary_ = f"{columns_in_words(self.kinds_)}; learnt on to {self.n_rows_:,} rows; {said}."
         return self
 
-    def _step_by_step(self, rows: Array) -> None:
+    def _step_by_step(self, rows: Sample) -> None:
         """Steps of EM whose sizes are the shares of their rows among all so far."""
         for start in range(0, len(rows), PIECE):
-            some = rows[start : start + PIECE]
+            some = rows.some(slice(start, start + PIECE))
             self.n_rows_ += len(some)
+            self._weight += some.weight
             step = fit(
-                self.circuit_, some, method=EM(len(some) / self.n_rows_), epochs=1, batch_size=None, dtype="float64",
-                missing="marginalize", progress=False,
+                self.circuit_, some.X, method=EM(some.weight / self._weight), epochs=1, batch_size=None, dtype="float64",
+                missing="marginalize", progress=False, sample_weight=some.weights,
             )  # fmt: skip
             self.circuit_ = step.circuit
 

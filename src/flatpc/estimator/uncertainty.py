@@ -30,6 +30,15 @@ def keep_rows(density: CircuitDensity, rows: Sample) -> None:
     density._posterior = None
 
 
+def keep_more_rows(density: CircuitDensity, new: Sample) -> None:
+    """The same with further rows, if those before are known."""
+    known: Array | None = getattr(density, "_fitted_to", None)
+    density._posterior = None
+    if known is not None:
+        weights = None if new.weights is None else np.concatenate([np.ones(len(known)), new.weights])
+        keep_rows(density, Sample(np.concatenate([known, new.X]), weights))
+
+
 def answering(density: CircuitDensity) -> Posterior:
     """The posterior that error bars come from, with a warning if they are guesses."""
     found = density.posterior()

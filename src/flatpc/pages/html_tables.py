@@ -17,6 +17,8 @@ from flatpc.errors import OptionError, ShapeError
 
 NOTHING = "–"
 TONES = ("", "better", "worse")
+LONG = 30
+"""Characters, from which on a text is broken into lines."""
 
 
 @dataclass(frozen=True)
@@ -148,12 +150,13 @@ class Table:
 
     @cached_property
     def looks(self) -> list[str]:
-        """CSS classes by column: numbers stand to the right, a line sets off groups."""
+        """CSS classes by column: numbers stand to the right, long texts are broken into lines, a line sets off groups."""
         looks = []
         for j, column in enumerate(self.columns):
             is_number = any(row[j].number is not None for row in self.rows)
             starts_group = j > 0 and column.group != self.columns[j - 1].group
-            looks.append(" ".join(["number"] * is_number + ["line"] * starts_group))
+            is_prose = not is_number and any(len(row[j].text or "") > LONG for row in self.rows)
+            looks.append(" ".join(["number"] * is_number + ["prose"] * is_prose + ["line"] * starts_group))
         return looks
 
 

@@ -160,6 +160,11 @@ def as_markdown(cells: Sequence[Standing]) -> str:
         value = f"{mean.value:.2f}".replace("-", "−")
         parts.append(f"With all rows its mean test log-likelihood over {mean.n} data sets is {value}.")
     if decided:
+        simple = sum(cell.target is not None and cell.target[0] in SIMPLE for cell in cells if cell.won is not None)
+        parts.append(
+            f"On {simple} of the {decided} cells a factorised model or a Chow-Liu tree has a better test NLL than both of the "
+            "paper's models."
+        )
         parts.append(_losses(cells))
         parts.append(_beaten(cells))
     parts.append(_contributions(cells))

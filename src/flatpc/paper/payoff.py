@@ -11,12 +11,13 @@ from flatpc.paper.tables import FRACTIONS
 from flatpc.paper.verdicts import Verdict, decide
 
 WORDS = {Verdict.CONFIRMED: "pays", Verdict.REFUTED: "costs", Verdict.UNDECIDED: "undecided"}
-PAIRS = (
-    (REGULARISED, PLAIN),
-    (PLAIN + EARLY, PLAIN),
-    (REGULARISED, PLAIN + EARLY),
-    (REGULARISED + EARLY, PLAIN + EARLY),
-)
+BOTH_EARLY = "regularised against plain, both stopped early"
+PAIRS = {
+    "regularised against plain": (REGULARISED, PLAIN),
+    "plain stopped early against plain": (PLAIN + EARLY, PLAIN),
+    "regularised against plain stopped early": (REGULARISED, PLAIN + EARLY),
+    BOTH_EARLY: (REGULARISED + EARLY, PLAIN + EARLY),
+}
 """What is compared with what."""
 
 
@@ -30,13 +31,21 @@ def percents(fractions: Iterable[float]) -> list[str]:
 
 
 def payoff(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """By how many percent one model's test NLL is lower than another's, and what that says at two standard errors."""
+    """By how many percent one model's test NLL is lower than another's, and what that says at two standard errors.
+
+    Where all models are stopped early anyway, there is one thing to compare.
+    """
     rows = []
-    for of, over in PAIRS:
-        means = [gain(comparison, fraction, of, over) for fraction in FRACTIONS]
+    for name in [BOTH_EARLY] if _always_early(comparison) else PAIRS:
+        means = [gain(comparison, fraction, *PAIRS[name]) for fraction in FRACTIONS]
         if any(mean is not None for mean in means):
-            rows.append([f"{of}, against {over}", *map(_shown, means)])
+            rows.append([name, *map(_shown, means)])
     return ["lower test NLL by, %", *percents(FRACTIONS)], rows
+
+
+def _always_early(comparison: Comparison) -> bool:
+    """Whether the protocol takes the model of the best epoch anyway."""
+    return getattr(comparison.table.settings.get(comparison.protocol), "patience", None) is not None
 
 
 def _shown(mean: Mean | None) -> str:

@@ -15,10 +15,10 @@ from flatpc.paper import figures, full_data, never_lose_table
 from flatpc.paper import printed as paper
 from flatpc.paper.collapse import collapse, collapsed
 from flatpc.paper.comparison import MEANS, Comparison, Mean, papers_mean
-from flatpc.paper.payoff import in_words, never_lose_in_words, payoff
+from flatpc.paper.payoff import WORDS, in_words, never_lose_in_words, payoff
 from flatpc.paper.protocols import NAMES
 from flatpc.paper.questions import Answer, answers
-from flatpc.paper.results import Results
+from flatpc.paper.results import Results, versions
 from flatpc.paper.rivals import rivals
 from flatpc.paper.sheets import Entry, Sheet, appendix_sheets, as_text, gain_sheets
 from flatpc.paper.summary import (
@@ -30,11 +30,13 @@ from flatpc.paper.summary import (
     TITLES,
     asked,
     claims,
+    contradictions,
     protocol_differences,
     protocol_title,
 )
 from flatpc.paper.tables import FRACTIONS, TABLES, TRIALS
 from flatpc.paper.text_tables import latex, markdown
+from flatpc.paper.verdicts import Verdict, decide
 
 if TYPE_CHECKING:
     from flatpc.pages import Blocks, Cell
@@ -71,8 +73,7 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
         _figure(page.tab(figures.figure(name).TAB), name, folder)
     tab = page.tab("Slips")
     tab.text(resources.files("flatpc.paper").joinpath("slips.md").read_text())
-    for contradiction in paper.contradictions():
-        tab.text(_CONTRADICTION.format(**contradiction, percent=f"{contradiction['fraction']:.0%}"))
+    tab.text(contradictions())
     tab = page.tab("Differences")
     tab.text(DIFFERING)
     for name in TITLES:
@@ -128,19 +129,18 @@ def _overview(tab: Blocks, comparisons: dict[str, list[Comparison]], found_answe
     tab.heading("What the regulariser gains on average")
     for name, found in comparisons.items():
         rows: list[list[Any]] = []
-        partial: set[int] = set()
         whole = len(TABLES[name].datasets)
+        ran = {len(comparison.ran(fraction)) for comparison in found for fraction in FRACTIONS}
+        marks = {n: _mark(i) for i, n in enumerate(sorted(ran - {0, whole}), start=1)}
         for quantity, title in MEANS.items():
             rows.append([title, "paper", *(papers_mean(TABLES[name], fraction, quantity) for fraction in FRACTIONS)])
             for comparison in found:
                 row: list[Any] = ["", protocol_title(comparison.protocol)]
                 for fraction in FRACTIONS:
-                    n = len(comparison.ran(fraction))
-                    partial |= {n} - {0, whole}
-                    note = _mark(n) if 0 < n < whole else ""
+                    note = marks.get(len(comparison.ran(fraction)), "")
                     row.append(_ours(comparison.mean_gain(fraction, quantity), 2, gain=True, note=note))
                 rows.append(row)
-        notes = {_mark(n): f"{n} of {whole} data sets" for n in sorted(partial)}
+        notes = {mark: f"{n} of {whole} data sets" for n, mark in marks.items()}
         columns = [Column("gain, %"), Column("results"), *(Column(f"{100 * fraction:g}%", ".2f") for fraction in FRACTIONS)]
         tab.table(columns, rows, caption=f"{TITLES[name]}: {TABLES[name].title}", notes=notes, sortable=False)
     tab.heading("What the paper claims")
@@ -164,18 +164,16 @@ def _texts(tab: Blocks, head: list[str], rows: list[list[str]], caption: str = "
     """A table of texts, in which verdicts have a colour."""
     from flatpc.pages import Cell
 
-    tones = {"confirmed": "better", "refuted": "worse"}
-
     def cell(text: str) -> Cell:
         bare = text.replace("**", "").replace("`", "")
-        return Cell(bare, bare, tone=tones.get(re.split(r"\W", bare)[0], ""))
+        return Cell(bare, bare, tone=next((tone for word, tone in _TONES.items() if word in re.findall(r"^\w+|\w+$", bare)), ""))
 
     shown = [[cell(text) for text in row] for row in rows]
     tab.table([name.replace("`", "") for name in head], shown, caption=caption, sortable=False)
 
 
 def _mark(n: int) -> str:
-    """The letter of the note that says that only `n` of them are there."""
+    """The n-th letter, for a note."""
     return chr(ord("a") + n - 1)
 
 
@@ -184,7 +182,7 @@ def _ours(mean: Mean | None, digits: int, *, gain: bool, note: str = "", command
 
     if mean is None:
         return Cell(math.nan, "not run", hint=command)  # not a number, but in a column of numbers
-    tone = ("better" if mean.value > 0 else "worse") if gain else ""
+    tone = TONES.get(decide(mean), "") if gain else ""
     return Cell(mean.value, mean.text(digits), tone=tone, note=note, hint=f"{mean.n} trials")
 
 
@@ -303,8 +301,9 @@ def _payoff(tab: Blocks, comparisons: dict[str, list[Comparison]], folder: Path)
 def _never_lose(tab: Blocks, folder: Path) -> None:
     from flatpc.pages import Cell, Column
 
-    tab.text(_NEVER_LOSE)
-    cells = never_lose_table.standings(Results(folder, "never-lose").all().values())
+    runs = list(Results(folder, "never-lose").all().values())
+    tab.text(_NEVER_LOSE.format(f" of version {versions(runs)}" if runs else ""))
+    cells = never_lose_table.standings(runs)
     won, decided = never_lose_table.count(cells)
     tab.text(f"Won: {won} of {decided} cells that have been run, of 100. `flatpc reproduce never-lose` runs what is missing.")
     _full_data(tab, folder)
@@ -352,14 +351,17 @@ def _figure(tab: Blocks, name: str, folder: Path) -> None:
         tab.figures(panel.figures, note=panel.note, height=panel.height, linked=panel.linked)
 
 
+TONES = {Verdict.CONFIRMED: "better", Verdict.REFUTED: "worse"}
+"""Colours; what is undecided has none."""
+_TONES = {word: tone for verdict, tone in TONES.items() for word in (verdict.value, WORDS[verdict])}
 _GAUSSIAN = "†"
 _LEAD = (
     "Every table and figure of *Tractable Sharpness-Aware Learning of Probabilistic Circuits*, run again with flatpc, beside "
-    "the paper's own numbers. Ours are means over trials ± their standard errors; green is a gain of the regularised model over "
-    "the plain one, red a loss."
+    "the paper's own numbers. Ours are means over trials ± their standard errors. A gain of the regularised model over the plain "
+    "one is green if it is more than two standard errors, a loss red; what has no colour is undecided."
 )
 _NEVER_LOSE = (
-    "Our default, `fp.choose` as of version 0.1.0 with 60 seconds for each cell, against the factorised model, the Chow-Liu "
+    "Our default, `fp.choose`{} with 60 seconds for each cell, against the factorised model, the Chow-Liu "
     "tree and the paper's two models: a cell is won if its mean test NLL is at most the best of theirs, or within one standard "
     "error of it. Beside them the rivals, each alone: the same hidden tree with each regulariser, as strong "
     "as validation likes best."
@@ -369,10 +371,6 @@ _RIVALS = (
     "chosen by validation NLL. *Stopped early* is the model of the best validation epoch instead of the last."
 )
 _DIFFERENCES = (
-    "We follow the paper's text. Where the authors' released code does something else, the protocol `code` does the same where "
-    "it can. These are the places, and what each means for the numbers:"
-)
-_CONTRADICTION = (
-    "The paper's own tables contradict each other once: the gain in {column} on {dataset} at {percent} is {stated:+.2f}% in the "
-    "main text, but {implied:+.2f}% by the means of its appendix."
+    "Where the authors' released code does something else than the paper's text says, and what that means for the numbers. The "
+    "protocol `code` does the same where it can."
 )

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -72,6 +73,15 @@ def read_table(path: Path, experiment: str) -> list[Result]:
     except (KeyError, TypeError, ValueError) as problem:
         raise DataError(f"{path} is not a table of results ({problem}); remove it or restore it.") from None
     return out
+
+
+def versions(results: Iterable[Result]) -> str:
+    """With which versions of flatpc these were run: one, or several with the number of runs of each."""
+    runs = Counter(result.version for result in results if not result.error)
+    if len(runs) < 2:
+        return "".join(runs)
+    *first, last = (f"{version} ({n:,} {'runs' if n > 1 else 'run'})" for version, n in sorted(runs.items()))
+    return f"{', '.join(first)} and {last}"
 
 
 def _csv(results: Iterable[Result]) -> str:

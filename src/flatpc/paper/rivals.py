@@ -31,7 +31,7 @@ def standard_normal(dataset: str) -> float:
 
 
 def of_trial(comparison: Comparison, trial: Trial) -> dict[str, float]:
-    """Test NLLs by what people call a model; NaN where a model was not stopped early."""
+    """Test NLLs by what people call a model; NaN where one of the methods to choose from was not stopped early."""
     out = {PLAIN: trial["plain"]["test_nll"], PLAIN + EARLY: _early(trial, ("plain",))}
     out[REGULARISED] = trial[comparison.chosen(trial)]["test_nll"]
     out[REGULARISED + EARLY] = _early(trial, comparison.regularised)
@@ -70,5 +70,7 @@ def gain(comparison: Comparison, fraction: float, of: str, over: str) -> Mean | 
 
 
 def _early(trial: Trial, methods: Iterable[str]) -> float:
-    found = [trial[method] for method in methods if "best_valid_nll" in trial.get(method, {})]
-    return min(found, key=lambda metrics: metrics["best_valid_nll"])["best_test_nll"] if found else math.nan
+    found = [trial[method] for method in methods]
+    if any("best_valid_nll" not in metrics for metrics in found):
+        return math.nan  # a choice among the others would be another model: with μ = 0 among them, the plain one
+    return min(found, key=lambda metrics: metrics["best_valid_nll"])["best_test_nll"]

@@ -43,7 +43,10 @@ def summary(comparisons: Comparisons, answers: Sequence[Answer] = (), cells: Seq
     """Everything below, with headings."""
     parts = []
     for name, found in comparisons.items():
-        parts.append(f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run.")
+        parts.append(
+            f"**{TITLES[name]}**: mean gain of the regularised model in percent, over the data sets that were run, by the share "
+            "of the rows that was learnt from."
+        )
         parts.append(markdown(*gains(found, name)))
     parts += [CLAIMED, markdown(*claims(comparisons), texts=None)]
     if answers:
@@ -61,10 +64,14 @@ def summary(comparisons: Comparisons, answers: Sequence[Answer] = (), cells: Seq
                 parts += [f"{TITLES[name]}, {protocol_title(comparison.protocol)}. {in_words(comparison)}", markdown(head, rows)]
     if cells:
         parts.append(never_lose_in_words(cells))
-    parts.append(DIFFERING)
-    parts += [f"{TITLES[name]}:\n\n{markdown(*protocol_differences(name), texts=None)}" for name in TITLES]
     parts += [f"**What it took**; the paper reports about {paper.GPU_HOURS} GPU-hours.", markdown(*_took(comparisons))]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def differences() -> str:
+    """What the three protocols do, side by side."""
+    tables = [f"{TITLES[name]}:\n\n{markdown(*protocol_differences(name), texts=None)}" for name in TITLES]
+    return "\n\n".join([DIFFERING, *tables])
 
 
 def gains(found: Sequence[Comparison], name: str) -> tuple[list[str], list[list[str]]]:
@@ -79,11 +86,11 @@ def gains(found: Sequence[Comparison], name: str) -> tuple[list[str], list[list[
             rows.append(["", title, *("not run" if mean is None else mean.text() for mean in means)])
             if any(0 < len(comparison.ran(fraction)) < len(comparison.table.datasets) for fraction in FRACTIONS):
                 same = [comparison.papers_mean_gain(fraction, quantity) for fraction in FRACTIONS]
-                rows.append(["", f"paper, data sets of `{comparison.protocol}`", *map(_number, same)])
+                rows.append(["", "paper, same sets", *map(_number, same)])
     for comparison in found:
         counts = [len(comparison.ran(fraction)) for fraction in FRACTIONS]
         rows.append(["data sets", f"`{comparison.protocol}`", *map(str, counts)])
-    return ["gain, %", "results", *(f"{100 * fraction:g}% of the rows" for fraction in FRACTIONS)], rows
+    return ["gain, %", "results", *(f"{100 * fraction:g}%" for fraction in FRACTIONS)], rows
 
 
 def claims(comparisons: Comparisons) -> tuple[list[str], list[list[str]]]:
@@ -120,6 +127,16 @@ def protocol_differences(table: str) -> tuple[list[str], list[list[str]]]:
     return ["", "`text`", "`code`", "`ours`"], rows
 
 
+def contradictions() -> str:
+    """Where a gain of the paper's main text has another sign than the means of its appendix, as items of a list."""
+    return "".join(
+        f"- **Signs: {each['dataset']}** with {each['fraction']:.0%} of the rows. {TITLES[each['table']]} says that "
+        f"{_QUANTITIES[each['column']]} falls by {_number(each['stated'])}%. By the means in the appendix it "
+        f"{'rises' if each['implied'] < 0 else 'falls'} by {abs(each['implied']):.2f}%.\n"
+        for each in paper.contradictions()
+    )
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else Mean(value, float("nan"), 1).text()
 
@@ -138,7 +155,8 @@ def _took(comparisons: Comparisons) -> tuple[list[str], list[list[str]]]:
     return ["runs of", "runs", "failed", "core-hours", "cells not run", "cells in part"], rows
 
 
-DIFFERING = f"**How the protocols differ**; `code` follows the authors' release, {REPOSITORY}, commit {COMMIT}."
+_QUANTITIES = {"nll": "the test NLL", "sharpness": "sharpness"}
+DIFFERING = f"The three protocols side by side. `code` follows the authors' release, {REPOSITORY}, commit {COMMIT}."
 CLAIMED = (
     "**What the paper claims of its regularised models**, on average over the data sets. A claim is *confirmed* if every "
     "mean that it speaks of is on its side by two standard errors, *refuted* if one is on the other side by two, and else "

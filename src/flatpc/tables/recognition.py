@@ -1,6 +1,6 @@
 """What kind of variable a column is: binary, categorical, count or continuous.
 
-| kind | a column is recognised as such if it holds | family |
+| kind | a column is recognised as such if it holds | family, unless data suit another |
 |---|---|---|
 | `binary` | true and false; 0 and 1; two texts or levels; two whole numbers, each twice or more on average | Bernoulli |
 | `categorical` | other text or levels; 3 to 10 whole numbers, each twice or more on average | Categorical, one value per name |

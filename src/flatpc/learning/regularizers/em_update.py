@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flatpc._typing import Array
+from flatpc.errors import OptionError
 from flatpc.learning.regularizers.base import Regularizer
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ class EMUpdate(Regularizer):
 
         Raises
         ------
-        NotImplementedError
+        OptionError
             Unless a subclass defines it.
         """
-        raise NotImplementedError
+        kind = type(self).__name__
+        raise OptionError(f"{kind} has no solve, the M-step of fp.learning.EMUpdate; define it.", option="regularizer")
 
     def m_step(self, evaluator: Evaluator, groups: Sequence[Group]) -> MStep:
         """The M-step of a run."""
