@@ -161,6 +161,35 @@ def test_leaving_a_row_out_does_what_influence_says():
     assert np.corrcoef(moved, twice)[0, 1] > 0.98
 
 
+def without_and_said(circuit, X, chosen, fit):
+    """What leaving rows out costs them, by refits and as it is said."""
+    now = circuit.log_prob(X)
+    done = [float(now[i] - fit(circuit, np.delete(X, i, axis=0)).log_prob(X[i : i + 1])[0]) for i in chosen]
+    return np.array(done), (now - fp.curvature.leave_one_out(circuit, X))[chosen]
+
+
+def test_rows_that_the_fit_made_much_room_for_cost_what_is_said():
+    """Rows of noise over 30 columns tell of 60 units at once: their influence on themselves is above 1, their leverage isn't."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 30)) < np.where(rng.integers(0, 2, (300, 1)) == 0, 0.02, 0.98)).astype(float)
+    X[:6] = rng.integers(0, 2, (6, 30))
+    circuit = refit(fp.structures.hclt(X, 2, seed=0), X)
+    assert (fp.curvature.influence(circuit, X)[:6] > 1).all()
+    done, said = without_and_said(circuit, X, range(20), refit)
+    np.testing.assert_allclose(said, done, rtol=0.25)
+    np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.05)
+
+
+def test_rows_are_left_out_of_tied_weights():
+    X = fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True, seed=3).sample(200, seed=0)
+    circuit = refit(fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True, seed=1), X)
+    post = fp.curvature.laplace(circuit, X)
+    assert post.is_optimum
+    done, said = without_and_said(circuit, X, np.unique(X, axis=0, return_index=True)[1], refit)
+    assert np.corrcoef(said, done)[0, 1] > 0.98
+    np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.1)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_rows_stand_out(seed):
     """20 rows of 1,000 whose values were drawn by a fair coin are among the 40 with the largest influence on themselves."""
