@@ -1,5 +1,7 @@
 """Error bars and influences: against differences, closed forms and fits to other rows."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 import flatpc as fp
 from flatpc.curvature import log_posterior
+from flatpc.curvature import row_flows as row_flows_module
 from flatpc.curvature.directions import Coordinates
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.row_flows import in_logits, row_flows
@@ -188,6 +191,19 @@ def test_rows_are_left_out_of_tied_weights():
     done, said = without_and_said(circuit, X, np.unique(X, axis=0, return_index=True)[1], refit)
     assert np.corrcoef(said, done)[0, 1] > 0.98
     np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.1)
+
+
+def test_gradients_of_all_rows_are_never_there_at_once(monkeypatch):
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    rows = np.tile(X, (50, 1))
+    monkeypatch.setattr(row_flows_module, "BLOCK_BYTES", 1 << 18)
+    fp.curvature.influence(circuit, X, uncertainty=post)
+    tracemalloc.start()
+    fp.curvature.influence(circuit, rows, uncertainty=post)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.8 * len(rows) * post.size * 8
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -177,5 +177,5 @@ def _costs(post: Posterior, rows: Array, one_step: Array | None) -> Array:
 
 
 def _on_themselves(post: Posterior, rows: Array) -> Array:
-    parts = [post.gradients(part, missing="marginalize") for part in post.log_posterior.blocks(rows)]
-    return np.concatenate([post.errors(part) ** 2 for part in parts])
+    blocks = post.log_posterior.blocks(rows)
+    return np.concatenate([post.errors(post.gradients(part, missing="marginalize")) ** 2 for part in blocks])
