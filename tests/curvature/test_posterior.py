@@ -14,7 +14,7 @@ from flatpc.curvature import row_flows as row_flows_module
 from flatpc.curvature.directions import Coordinates
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.row_flows import in_logits, row_flows
-from flatpc.errors import OptionError, TiedParametersError
+from flatpc.errors import DataError, OptionError, TiedParametersError
 from tests.oracles.random_circuits import circuits
 from tests.oracles.random_circuits import rows as rows_of
 
@@ -191,6 +191,41 @@ def test_rows_are_left_out_of_tied_weights():
     done, said = without_and_said(circuit, X, np.unique(X, axis=0, return_index=True)[1], refit)
     assert np.corrcoef(said, done)[0, 1] > 0.98
     np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.1)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_every_possible_row_can_be_left_out(data):
+    """Of any circuit, with impossible rows and missing values among them, and without a prior."""
+    circuit = data.draw(circuits(max_variables=3))
+    rows = data.draw(rows_of(circuit, max_rows=4))
+    now = circuit.log_prob(rows, missing="marginalize")
+    for prior in (0.0, 0.5):
+        for structure in ("full", "operator"):
+            try:
+                post = fp.curvature.laplace(circuit, rows, prior=prior, structure=structure, missing="marginalize")
+            except (OptionError, DataError):
+                continue
+            found = fp.curvature.leave_one_out(circuit, rows, uncertainty=post, missing="marginalize")
+            assert np.array_equal(np.isfinite(found), np.isfinite(now))
+            assert not np.isnan(found).any()
+
+
+def test_an_impossible_row_costs_nothing():
+    die = fp.Circuit([fp.Input(0, fp.Categorical(3))], {0: {"p": [[0.4, 0.6, 0.0]]}})
+    for structure in ("full", "complete"):
+        found = fp.curvature.leave_one_out(die, [[0.0], [1.0], [2.0]], structure=structure)
+        assert np.isfinite(found).tolist() == [True, True, False]
+        assert found[2] == -np.inf
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_rows_that_tell_nothing_are_refused(structure):
+    coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.5]}})
+    with pytest.raises(DataError, match="tell nothing"):
+        fp.curvature.laplace(coin, [[np.nan]], prior=0.0, structure=structure, missing="marginalize")
+    # With a prior there is something to know.
+    assert fp.curvature.laplace(coin, [[np.nan]], structure=structure, missing="marginalize").log_prob([[1.0]]).error > 0
 
 
 def test_gradients_of_all_rows_are_never_there_at_once(monkeypatch):

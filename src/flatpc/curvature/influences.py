@@ -115,7 +115,7 @@ def leave_one_out(
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
     >>> found = fp.curvature.leave_one_out(coin, [[1]] * 25 + [[0]] * 75, prior=0.0)
-    >>> np.exp(found[[0, -1]]).round(3).tolist()                     # 24/99 and 74/99, all but
+    >>> np.exp(found[[0, -1]]).round(3).tolist()                     # 24/99 and 74/99
     [0.242, 0.747]
 
     Parameters
