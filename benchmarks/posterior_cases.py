@@ -145,6 +145,7 @@ def against_leaving_out(case: Case, n_rows: int) -> dict[str, float]:
     _, first = np.unique(rows, axis=0, return_index=True)
     chosen = np.sort(np.random.default_rng(0).permutation(first)[:n_rows])
     start = case.fit(rows)
+    _said(start, rows)  # loads kernels
     began = time.process_time()
     said = _said(start, rows)
     between = time.process_time()

@@ -29,8 +29,9 @@ def how_sure() -> Figure:
         answers = [answers_from(table(seed)[:n], asked) for seed in range(TABLES)]
         ends = [each.interval(0.9) for each in answers]
         held = [int(np.sum((low <= truth) & (truth <= high))) for low, high in ends]
-        title = f"learnt from {n:,} rows: {held[0]} of 16 intervals hold,\n{np.mean(held) / 16:.0%} of those of {TABLES} tables"
-        answers[0].plot(labels=names, axes=axes, title=title)
+        told = f"{held[0]} of 16 intervals hold the truth; of {TABLES} tables, {np.mean(held) / 16:.0%}"
+        answers[0].plot(labels=names, axes=axes)
+        axes.set_title(f"learnt from {n:,} rows\n{told}", fontsize=10)
         axes.plot(truth, np.arange(16), "k|", markersize=9, label="data-generating model")
         axes.set_xlabel("log p")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
@@ -70,11 +71,14 @@ def which_rows() -> Figure:
     left.legend(frameon=False)
     for kind, name, colour in ((latent[:, 0] == 0, "mostly 0", "#3a7bd5"), (latent[:, 0] == 1, "mostly 1", "#e07b28")):
         kept = kind & (np.arange(500) >= 10)
-        right.plot(own[kept], on[kept], ".", color=colour, label=name)
+        dots, count = np.unique(np.stack([own[kept], on[kept]]).round(9), axis=1, return_counts=True)
+        right.scatter(*dots, s=8 * count**0.5, color=colour, label=name)
     right.plot(own[:10], on[:10], "o", color="#c2518b", label="noise")
     right.axhline(0, color="0.7", linewidth=0.8)
     right.set(xscale="log", xlabel="influence on its own log-likelihood", ylabel="on 100 rows that are mostly 0")
     right.legend(frameon=False)
+    for axes, title in ((left, "all rows, by rank"), (right, "larger dots: several equal rows")):
+        axes.set_title(title, fontsize=10)
     return figure
 
 

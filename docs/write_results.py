@@ -346,7 +346,11 @@ def planted() -> str:
     rows = [[name, *("–" if n is None else str(n) for n in each)] for name, each in found.items()]
     whole = [each for each in found.values() if None not in each]
     means = [f"{sum(column) / len(whole):.2f}" for column in zip(*whole, strict=True)]
-    return markdown(["data set", *(title for *_, title in columns)], [*rows, [f"mean of {len(whole)} without a gap", *means]])
+    table = markdown(["data set", *(title for *_, title in columns)], [*rows, [f"mean of {len(whole)} without a gap", *means]])
+    asked = {name: each[0] for name, each in found.items() if each[0] is not None}
+    all_of_them = [name for name, n in asked.items() if n == 20]
+    told = f"Self-influence finds all 20 on {len(all_of_them)} of the {len(asked)} data sets that it was asked of"
+    return f"{table}\n\n{told}: {', '.join(all_of_them)}."
 
 
 def scaling() -> str:

@@ -52,7 +52,7 @@ def test_planted_rows_are_found_by_what_is_said_of_them_without_them():
             assert each["left out"] >= max(17, by_influence[name])
 
 
-@pytest.mark.parametrize("name", ["plants", "jester", "dna", "accidents"] if LONG else ["plants", "nltcs"])
+@pytest.mark.parametrize("name", ["plants", "accidents", "kdd", "nltcs", *(["dna", "jester"] if LONG else [])])
 def test_counts_of_planted_rows_are_those_published(name):
     if binary_data.folder() is None:
         pytest.skip("set FLATPC_DATA to the folder with the binary data sets")

@@ -1,5 +1,7 @@
 """Error bars and influences: against differences, closed forms and fits to other rows."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -8,10 +10,11 @@ from hypothesis import strategies as st
 
 import flatpc as fp
 from flatpc.curvature import log_posterior
+from flatpc.curvature import row_flows as row_flows_module
 from flatpc.curvature.directions import Coordinates
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.row_flows import in_logits, row_flows
-from flatpc.errors import OptionError, TiedParametersError
+from flatpc.errors import DataError, OptionError, TiedParametersError
 from tests.oracles.random_circuits import circuits
 from tests.oracles.random_circuits import rows as rows_of
 
@@ -159,6 +162,83 @@ def test_leaving_a_row_out_does_what_influence_says():
         for i in chosen[:8]
     ]
     assert np.corrcoef(moved, twice)[0, 1] > 0.98
+
+
+def without_and_said(circuit, X, chosen, fit):
+    """What leaving rows out costs them, by refits and as it is said."""
+    now = circuit.log_prob(X)
+    done = [float(now[i] - fit(circuit, np.delete(X, i, axis=0)).log_prob(X[i : i + 1])[0]) for i in chosen]
+    return np.array(done), (now - fp.curvature.leave_one_out(circuit, X))[chosen]
+
+
+def test_rows_that_the_fit_made_much_room_for_cost_what_is_said():
+    """Rows of noise over 30 columns tell of 60 units at once: their influence on themselves is above 1, their leverage isn't."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 30)) < np.where(rng.integers(0, 2, (300, 1)) == 0, 0.02, 0.98)).astype(float)
+    X[:6] = rng.integers(0, 2, (6, 30))
+    circuit = refit(fp.structures.hclt(X, 2, seed=0), X)
+    assert (fp.curvature.influence(circuit, X)[:6] > 1).all()
+    done, said = without_and_said(circuit, X, range(20), refit)
+    np.testing.assert_allclose(said, done, rtol=0.25)
+    np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.05)
+
+
+def test_rows_are_left_out_of_tied_weights():
+    X = fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True, seed=3).sample(200, seed=0)
+    circuit = refit(fp.structures.hmm(4, 2, family="bernoulli", homogeneous=True, seed=1), X)
+    post = fp.curvature.laplace(circuit, X)
+    assert post.is_optimum
+    done, said = without_and_said(circuit, X, np.unique(X, axis=0, return_index=True)[1], refit)
+    assert np.corrcoef(said, done)[0, 1] > 0.98
+    np.testing.assert_allclose(said.mean(), done.mean(), rtol=0.1)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_every_possible_row_can_be_left_out(data):
+    """Of any circuit, with impossible rows and missing values among them, and without a prior."""
+    circuit = data.draw(circuits(max_variables=3))
+    rows = data.draw(rows_of(circuit, max_rows=4))
+    now = circuit.log_prob(rows, missing="marginalize")
+    for prior in (0.0, 0.5):
+        for structure in ("full", "operator"):
+            try:
+                post = fp.curvature.laplace(circuit, rows, prior=prior, structure=structure, missing="marginalize")
+            except (OptionError, DataError):
+                continue
+            found = fp.curvature.leave_one_out(circuit, rows, uncertainty=post, missing="marginalize")
+            assert np.array_equal(np.isfinite(found), np.isfinite(now))
+            assert not np.isnan(found).any()
+
+
+def test_an_impossible_row_costs_nothing():
+    die = fp.Circuit([fp.Input(0, fp.Categorical(3))], {0: {"p": [[0.4, 0.6, 0.0]]}})
+    for structure in ("full", "complete"):
+        found = fp.curvature.leave_one_out(die, [[0.0], [1.0], [2.0]], structure=structure)
+        assert np.isfinite(found).tolist() == [True, True, False]
+        assert found[2] == -np.inf
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_rows_that_tell_nothing_are_refused(structure):
+    coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.5]}})
+    with pytest.raises(DataError, match="tell nothing"):
+        fp.curvature.laplace(coin, [[np.nan]], prior=0.0, structure=structure, missing="marginalize")
+    # With a prior there is something to know.
+    assert fp.curvature.laplace(coin, [[np.nan]], structure=structure, missing="marginalize").log_prob([[1.0]]).error > 0
+
+
+def test_gradients_of_all_rows_are_never_there_at_once(monkeypatch):
+    circuit, X = hidden()
+    post = fp.curvature.laplace(circuit, X)
+    rows = np.tile(X, (50, 1))
+    monkeypatch.setattr(row_flows_module, "BLOCK_BYTES", 1 << 18)
+    fp.curvature.influence(circuit, X, uncertainty=post)
+    tracemalloc.start()
+    fp.curvature.influence(circuit, rows, uncertainty=post)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.8 * len(rows) * post.size * 8
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -97,5 +97,5 @@ def _told(i: Any, found: Any, rows: Any, reader: Any) -> dict[str, Any]:
 
 
 def _values(values: dict[str, Any]) -> str:
-    shown = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+    shown = ", ".join(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
     return shown if len(shown) <= 100 else shown[:97] + "..."

@@ -2,13 +2,16 @@
 
 Adding ε copies of row i to the training rows moves the logits by ε A⁻¹ g_i, A being the Hessian of the negative log posterior and
 g_i the row's gradient (`posterior.py`), and an answer with the gradient g by ε gᵀ A⁻¹ g_i. Of a row on itself that is
-h_i = g_iᵀ A⁻¹ g_i. Without the row its own share M_i of A goes with it, and its log-likelihood falls by
+h_i = g_iᵀ A⁻¹ g_i.
 
-    g_iᵀ (A - M_i)⁻¹ g_i  ≈  h_i / (1 - x_iᵀ M_i x_i / h_i),      x_i = A⁻¹ g_i
+Leaving the whole row out is more than -1 times that, as what is known without it is less. By one step of EM (`one_step.py`) the
+cost of leaving it out, c_i, is known to all orders, but for the information that is missing; to first order it is
+q_i = g_iᵀ C⁻¹ g_i, C being the complete-data information. So the row's log-likelihood falls by
 
-p is linear in weights, so that M_i = g_i g_iᵀ and the right side is h_i / (1 - h_i). A density is not linear in its parameters:
-in coordinates in which a unit's row tells 1 on average, M_i is less by f (s sᵀ - 1) for every unit of an input with the flow f
-and the scores s. A row far from all others has scores much larger than what it tells.
+    c_i h_i / q_i
+
+which is exact for models that are counted, and h_i where rows tell little each. Parameters of an input whose unit has the flow f
+of the row, and F of all rows, add q_i / (1 - f/F) to c_i: a row far from all others has scores much larger than what it tells.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
 
 MOST_LEVERAGE = 0.95
-"""Of a row's own share of what is known: beyond, a quadratic says little about what leaving it out would do."""
+"""Of what a unit with tied weights is known by, the most that is taken away with one row; without it nothing may be left."""
 
 
 def influence(
@@ -112,7 +115,7 @@ def leave_one_out(
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
     >>> found = fp.curvature.leave_one_out(coin, [[1]] * 25 + [[0]] * 75, prior=0.0)
-    >>> np.exp(found[[0, -1]]).round(3).tolist()                     # 24/99 and 74/99, all but
+    >>> np.exp(found[[0, -1]]).round(3).tolist()                     # 24/99 and 74/99
     [0.242, 0.747]
 
     Parameters
@@ -153,20 +156,26 @@ def leave_one_out(
     options: Any = {"prior": prior, "pseudocount": pseudocount, "structure": structure, "include_inputs": include_inputs}
     post = posterior_of(circuit, uncertainty) or laplace(circuit, X, missing=missing, **options)
     rows = read_rows(circuit, X, missing)
-    cost = [_costs(post, part) for part in post.log_posterior.blocks(rows)]
-    return np.asarray(log_prob(circuit, rows, missing="marginalize") - np.concatenate(cost))
+    around, start, costs = post.log_posterior, 0, []
+    one_step = None if around.layout.tied is not None else costs_of_leaving_out(around.layout, rows, around.alpha)
+    for part in around.blocks(rows):
+        costs.append(_costs(post, part, None if one_step is None else one_step[start : start + len(part)]))
+        start += len(part)
+    return np.asarray(log_prob(circuit, rows, missing="marginalize") - np.concatenate(costs))
 
 
-def _costs(post: Posterior, rows: Array) -> Array:
-    """What leaving each row out costs it."""
+def _costs(post: Posterior, rows: Array, one_step: Array | None) -> Array:
+    """What leaving each row out costs it, with what one step of EM says of weights, if it can."""
     around, g = post.log_posterior, post.gradients(rows, missing="marginalize")
-    x = post.solve(g)
-    h = np.maximum(np.einsum("np,np->n", g, x), 0.0)
-    share = h**2 - around.beyond_linear(rows, x)
-    leverage = np.divide(share, h, out=np.zeros_like(h), where=h > 0)
-    return np.asarray(h / (1 - np.minimum(leverage, MOST_LEVERAGE)))
+    h = np.maximum(np.einsum("np,np->n", g, post.solve(g)), 0.0)
+    units = around.in_units(g)
+    if one_step is None:
+        one_step = -np.log1p(-np.minimum(units, MOST_LEVERAGE)).sum(axis=1)
+    inputs, without = around.in_inputs(rows, g)
+    q = units.sum(axis=1) + inputs
+    return np.asarray(h * np.divide(one_step + without, q, out=np.ones_like(q), where=q > 0))
 
 
 def _on_themselves(post: Posterior, rows: Array) -> Array:
-    parts = [post.gradients(part, missing="marginalize") for part in post.log_posterior.blocks(rows)]
-    return np.concatenate([post.errors(part) ** 2 for part in parts])
+    blocks = post.log_posterior.blocks(rows)
+    return np.concatenate([post.errors(post.gradients(part, missing="marginalize")) ** 2 for part in blocks])

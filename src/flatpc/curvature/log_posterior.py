@@ -36,6 +36,8 @@ LARGE = 1 << 12
 """Weights of a node from which on vectors are taken node by node, so that they stay in the cache."""
 DIRECTION_BYTES = 1 << 28
 """Of directions over all entries of tabulated inputs."""
+MOST_OWN = 0.95
+"""Of what is known about an input's parameters, the most that is taken away with one row; without it nothing may be left."""
 
 
 class LogPosterior:
@@ -123,16 +125,26 @@ class LogPosterior:
                 out[:, part] += (flows[i][:, :, None] * slope).reshape(len(rows), -1)
         return out
 
-    def beyond_linear(self, rows: Array, vectors: Array) -> Array:
-        """`[N]`: Σ f ((s·y)² - y·y) over units of free inputs, y being their part of each row's vector `[N, P]`."""
-        out = np.zeros(len(rows))
+    def in_units(self, gradients: Array) -> Array:
+        """`[N, U]`: gᵀ C⁻¹ g of every row and every unit with weights, C being EM's complete-data information."""
+        n = self.layout.size
+        told = np.where(self.moving_weights, self.complete[:n] * self.theta, 0.0)
+        squares = np.divide(gradients[:, :n] ** 2, told, out=np.zeros((len(gradients), n)), where=told > 0)
+        return np.stack([squares[:, part].sum(axis=1) for part in self.layout.units()] or [np.zeros(len(gradients))], axis=1)
+
+    def in_inputs(self, rows: Array, gradients: Array) -> tuple[Array, Array]:
+        """`[N]`: gᵀ C⁻¹ g of every row in all free inputs, and the same where C is without what the row itself tells."""
+        found, without = np.zeros(len(rows)), np.zeros(len(rows))
         flows = get_engine().unit_flows(self.circuit, rows) if self.free else []
-        for i, each, node in self._free_nodes():
-            x = rows[:, node.columns]
-            y = vectors[:, each.part].reshape(len(rows), *each.shape)
-            flow = np.where(asking.all_missing(x)[:, None], 0.0, flows[i])
-            out += (flow * (np.einsum("nkq,nkq->nk", each.scores(x), y) ** 2 - (y**2).sum(axis=2))).sum(axis=1)
-        return out
+        own = {owner: np.zeros((len(rows), each.shape[0])) for owner, each in self.free.items()}
+        for i, _, node in self._free_nodes():
+            own[self.circuit.owners[i]] += np.where(asking.all_missing(rows[:, node.columns])[:, None], 0.0, flows[i])
+        for owner, each in self.free.items():
+            told = np.maximum(self.complete[each.part].reshape(each.shape)[:, 0], 1e-300)
+            part = (gradients[:, each.part].reshape(len(rows), *each.shape) ** 2).sum(axis=2) / told
+            found += part.sum(axis=1)
+            without += (part / (1 - np.minimum(own[owner] / told, MOST_OWN))).sum(axis=1)
+        return found, without
 
     def part_of(self, owner: int) -> slice | None:
         """Where an owning node's part of the vector is, if it has one."""

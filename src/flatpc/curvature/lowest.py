@@ -23,6 +23,8 @@ CLOSE = 0.05
 """Of a negative eigenvalue: how precisely it is to be known."""
 UNKNOWN = 1e-13
 """Of the largest complete-data information: a number with less is held still."""
+NOTHING = 1e-290
+"""Of complete-data information: as good as none."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def scale_of(around: LogPosterior) -> Array:
 def units_of(around: LogPosterior) -> Array:
     """`[P]`: numbers in units of their own complete-data information; 0 for those that stay, or that nothing is known of."""
     scale = scale_of(around)
-    return np.where(around.moves & (scale > UNKNOWN * scale.max()), 1 / np.sqrt(scale), 0.0)
+    return np.where(around.moves & (scale > max(UNKNOWN * scale.max(), NOTHING)), 1 / np.sqrt(scale), 0.0)
 
 
 def lowest_curvature(around: LogPosterior, n_steps: int = STEPS) -> Lowest:

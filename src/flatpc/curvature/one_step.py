@@ -80,8 +80,8 @@ def _costs(layout: Layout, counts: dict[int, Array], rows: Array) -> Array:
                 after.append(_log(shared(_scaled(above))) + _level(above) - log_total)
                 e = _scaled(under)
                 without.append(_log(shared(e) - u * own(_scaled(below) * e)) + _level(under) - rest)
-    lost = after[-1][:, 0] - without[-1][:, 0]
-    return np.where(np.isfinite(before[-1][:, 0]), lost, 0.0)
+    possible = np.isfinite(before[-1][:, 0])
+    return np.subtract(after[-1][:, 0], without[-1][:, 0], out=np.zeros(len(rows)), where=possible)
 
 
 def _dense(n: Array, theta: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

@@ -31,11 +31,11 @@ from flatpc.curvature.certificates import to_win
 from flatpc.curvature.estimates import Answer, Estimate, estimate
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.log_posterior import LogPosterior
-from flatpc.curvature.lowest import lowest_curvature
+from flatpc.curvature.lowest import lowest_curvature, units_of
 from flatpc.curvature.over_sources import rows_or_source
 from flatpc.curvature.posterior_solvers import Solve
 from flatpc.curvature.tilting import tilt
-from flatpc.errors import OptionError
+from flatpc.errors import DataError, OptionError
 from flatpc.queries.likelihood import conditional_log_prob, log_prob, read_given
 from flatpc.queries.moments import expectation
 
@@ -425,7 +425,7 @@ def laplace(
     OptionError
         For a wrong option.
     DataError
-        For rows that are not the circuit's.
+        For rows that are not the circuit's, or that tell nothing of any weight while the prior is 0.
     TiedParametersError
         For `"block"` and `"diagonal"` if parameters are tied.
     """
@@ -439,6 +439,8 @@ def laplace(
     around = LogPosterior(circuit, rows, alpha=per_weight, input_prior=own, include_inputs=include_inputs)
     if not around.moves.any():
         raise OptionError("The circuit has no weights that could vary; there is nothing to be unsure of.")
+    if not units_of(around).any():
+        raise DataError("The rows tell nothing of the weights, and neither does a prior of 0: give known values, or a prior.")
     if structure == "auto":
         structure = "full" if around.size <= MOST_FULL else "operator"
     damping, solve, spread = SOLVERS[structure](around)

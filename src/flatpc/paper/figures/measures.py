@@ -170,13 +170,13 @@ def draw(found: Found) -> list[Panel]:
 def plot(found: Found) -> dict[str, Any]:
     """One picture."""
     ranks = correlations(found)
-    figure = static(12, 4.4)
+    figure = static(12, 5)
     left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
     places = np.arange(len(ranks))
     left.barh(places - 0.2, [each["mean"] for each in ranks.values()], 0.38, color=REGULARISED, label="within a cell, mean")
     left.barh(places + 0.2, [each["overall"] for each in ranks.values()], 0.38, color=SERIES[1], label="over all hidden trees")
-    for place, each in zip(places, ranks.values(), strict=True):
-        left.plot(list(each["within"].values()), [place - 0.2] * len(each["within"]), "k.", markersize=4)
+    dots = [(value, place - 0.2) for place, each in zip(places, ranks.values(), strict=True) for value in each["within"].values()]
+    left.plot(*zip(*dots, strict=True), "k.", markersize=4, label="within each cell")
     left.set_yticks(places, [MEASURES[measure] for measure in ranks])
     left.invert_yaxis()
     left.set(xlabel="Spearman's ρ with test − train NLL", xlim=(-1.02, 1.02))
@@ -196,5 +196,5 @@ def plot(found: Found) -> dict[str, Any]:
         xlabel="weighted trace; lines: gap 1 and 3 times it",
         ylabel="test − train NLL",
     )
-    right.legend(frameon=False, fontsize=7, ncols=2)
+    right.legend(frameon=False, fontsize=8, ncols=2, handletextpad=0.1, columnspacing=0.8, borderaxespad=0.1)
     return {"measures": figure}

@@ -101,6 +101,7 @@ def plot(found: Found) -> dict[str, Any]:
                 axis.plot(piece[way]["edges"], lost(piece, way, which), f"{marker}-", color=colour, label=way, markersize=4)
             axis.axhline(0, color="0.6", linewidth=0.8)
             axis.set_yscale("symlog", linthresh=0.1)
+            axis.set_ylim(bottom=2 * min(-0.02, *(lost(piece, way, which).min() for way in WAYS)))
             axis.set(xscale="log", title=f"{title_of(name)}, {title}", xlabel="edges of sums left")
         axes[0, column].legend(frameon=False)
     for row in range(2):
