@@ -75,8 +75,12 @@ class TorchEngine:
 class Run:
     """One circuit at one precision, with its parameters stacked once."""
 
-    def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device, *, compiled: bool = True) -> None:
+    def __init__(
+        self, circuit: Circuit, dtype: Dtype, device: torch.device, *, compiled: bool = True, narrow: torch.dtype | None = None
+    ) -> None:
         self.circuit = circuit
+        self.narrow = narrow
+        """Of the matrix products of `pass_flows`."""
         self.dtype: torch.dtype = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
         self.net = TorchCircuit(circuit, self.dtype, device)
         self.layers = self.net.layers
@@ -191,7 +195,7 @@ class Run:
 
         Flows are written to `room`, if it has the right shape: it is that of the last block.
         """
-        state = self.net.shared(X, stacked, self.dtype)
+        state = self.net.shared(X, stacked, self.dtype, self.narrow)
         root = state.v[-1][0, :, 0]
         unsure = self.net.unsure(state)
         log_prob = root.double().log() + state.s[-1][0]

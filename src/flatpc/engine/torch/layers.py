@@ -26,6 +26,7 @@ from torch import Tensor
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine.torch import inputs as torch_inputs
 from flatpc.engine.torch.layout import Group, Take
+from flatpc.engine.torch.products import multiply
 from flatpc.families.base import Family
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class State:
     """Values of all groups so far, in the order of the groups."""
 
     dtype: torch.dtype
+    narrow: torch.dtype | None = None
+    """Of matrix products, if they are in another precision (`products.py`)."""
     v: list[Tensor] = field(default_factory=list)
     s: list[Tensor] = field(default_factory=list)
     e: list[Tensor] = field(default_factory=list)
@@ -309,7 +312,7 @@ class SumLayer(_Weighted):
         parts, s, e = self.align(state)
         inner = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         state.inner[len(state.v)] = inner
-        v = torch.bmm(inner, stacked.transpose(1, 2))
+        v = multiply(inner, stacked.transpose(1, 2), state.narrow)
         state.append(v, s, state.losses(v, e, inner.shape[-1]))
 
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
@@ -321,10 +324,10 @@ class SumLayer(_Weighted):
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         inner = state.inner[g]
         ratio = flows[g] / _positive(state, g)
-        down = torch.bmm(ratio, stacked).mul_(inner)
+        down = multiply(ratio, stacked, state.narrow).mul_(inner)
         for take, piece in zip(self.takes, torch.split(down, self.widths, dim=-1), strict=True):
             take.add(flows, piece)
-        return torch.bmm(ratio.transpose(1, 2), inner)
+        return multiply(ratio.transpose(1, 2), inner, state.narrow)
 
     def largest(self) -> int:
         return len(self.nodes) * self.width * sum(self.widths)

@@ -98,9 +98,9 @@ class TorchCircuit:
         stacked = [layer.stack(parameters) for layer in self.layers]
         return [a.to(dtype) if isinstance(a, Tensor) else a for a in stacked]
 
-    def shared(self, X: Tensor, stacked: list[Any], dtype: torch.dtype) -> State:
+    def shared(self, X: Tensor, stacked: list[Any], dtype: torch.dtype, narrow: torch.dtype | None = None) -> State:
         """Values with one scale per node and row."""
-        state = State(dtype)
+        state = State(dtype, narrow)
         for layer, parameters in zip(self.layers, stacked, strict=True):
             layer.shared(state, X, parameters)
         return state
