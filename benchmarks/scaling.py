@@ -3,8 +3,11 @@
 python -m benchmarks scaling
 
 `FLATPC_SCALE=1` measures at full size: 20 million rows x 50 columns from files, 5 million x 100 with 100 latents on workers. The
-default, 0.02, takes minutes. Fits from files are whole ones of three epochs, with one thread that learns and one that reads;
-processor time counts both. A tree of 3,072 variables of 256 values, and steps by torch beside dense ones, have one size.
+default, 0.02, takes minutes. `python -m benchmarks scaling.killed` measures one piece. Rows are written to the folder of
+temporary files (`TMPDIR`), about one bit per value, and removed at the end of a piece: 140 MB at full size.
+
+Fits from files are whole ones of three epochs, with one thread that learns and one that reads; processor time counts both. A tree
+of 3,072 variables of 256 values, and steps by torch beside dense ones, have one size.
 """
 
 from __future__ import annotations
@@ -148,7 +151,7 @@ def killed() -> dict[str, Any]:
         make_rows(Path(rows), n, 50)
         fp.structures.hclt(fp.tables.scan(rows), 16).save(start)
         command = [sys.executable, "-c", RESUMED, rows, start]
-        options = [str(EPOCHS), str(BATCH), str(seconds)]
+        options = ["2", str(BATCH), str(seconds)]  # epochs: one that is whole, and one to be killed in
         run = subprocess.Popen([*command, path, *options], stdout=subprocess.PIPE, text=True)
         assert run.stdout is not None
         run.stdout.readline()  # the first epoch is done
@@ -164,7 +167,7 @@ def killed() -> dict[str, Any]:
     if not batches:
         raise SystemExit("The fit was not killed in the middle of an epoch; measure again.")
     same = resumed["bits"] == alone["bits"]
-    print(f"{n:,} rows x 50 from files, {EPOCHS} epochs: killed after {batches} of {-(-n // BATCH)} batches of epoch {epoch + 1} "
+    print(f"{n:,} rows x 50 from files, two epochs: killed after {batches} of {-(-n // BATCH)} batches of epoch {epoch + 1} "
           f"and resumed from its checkpoint, all parameters have {'the same' if same else 'OTHER'} bits as without.")  # fmt: skip
     return {"rows": n, "epoch": epoch + 1, "batches": batches, "of": -(-n // BATCH), "same bits": same}
 

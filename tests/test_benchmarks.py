@@ -100,6 +100,22 @@ def test_it_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     assert "learning.first is recorded" in capsys.readouterr().out
 
 
+def test_pieces_are_chosen_by_name(monkeypatch, capsys):
+    from benchmarks import learning
+
+    ran = []
+    monkeypatch.setattr(learning, "PIECES", {name: lambda name=name: ran.append(name) for name in ("one", "two", "three")})
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "learning.three", "learning.one"])
+    benchmarks.main()
+    assert ran == ["three", "one"]
+    for wrong, words in (("learning.four", "no piece 'four' in learning; choose from one, two, three"), ("sleep", "no section")):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "learning", wrong])
+        with pytest.raises(SystemExit):
+            benchmarks.main()
+        assert words in capsys.readouterr().err
+    assert ran == ["three", "one"], "nothing is measured before all names are known"
+
+
 def test_what_is_committed_can_be_read():
     for name, piece in record.read().items():
         section, _, _ = name.partition(".")
