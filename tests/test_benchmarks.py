@@ -147,6 +147,21 @@ def test_steps_on_cuda_are_measured_or_it_is_said_why_not(capsys, monkeypatch):
     assert "PyJuice" in said
 
 
+def test_sharing_is_timed_beside_plain_steps(capsys, monkeypatch):
+    pytest.importorskip("torch")
+    from benchmarks import gpu
+
+    monkeypatch.setattr(gpu, "has_data", lambda: True)
+    monkeypatch.setattr(gpu, "train_rows", lambda name: gpu.generated_rows(30, 900).astype(float))
+    monkeypatch.setattr(gpu, "LATENTS", 64)
+    monkeypatch.setattr("flatpc.engine.torch.sharing.CALLING", 0)
+    monkeypatch.setattr(gpu, "best", lambda *steps, clock: [step() and 1.0 for step in steps])
+    assert gpu.shared(("generated",), (100, 900)) == {"generated": {100: 1.0, 900: 1.0}}
+    few, many = capsys.readouterr().out.splitlines()
+    assert "not chosen" in few
+    assert "(chosen)" in many
+
+
 def test_a_step_by_torch_is_one_of_em():
     pytest.importorskip("torch")
     from benchmarks import gpu
