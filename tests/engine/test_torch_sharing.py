@@ -117,7 +117,7 @@ def binary_rows(n, n_variables):
 
 @pytest.mark.parametrize(
     ("latents", "n_rows", "pays"),
-    [(64, 2000, True), (64, 400, False), (4, 2000, False)],
+    [(64, 2000, True), (64, 250, False), (4, 2000, False)],
     ids=["large", "few rows", "few latents"],
 )
 def test_it_is_done_where_it_pays(latents, n_rows, pays, monkeypatch):

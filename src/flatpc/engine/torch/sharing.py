@@ -28,7 +28,7 @@ MOVING = 16
 """Gathering a number for a parent that isn't shared, and adding its flow."""
 CALLING = 3_000_000
 """The calls of torch that a shared group takes, and a parent of shared ones, whatever their size."""
-FEWEST_ROWS = 500
+FEWEST_ROWS = 256
 """With fewer, calls take longer than what they save."""
 MOST_SHARE = 0.5
 """Of distinct sub-rows among rows, for a group to be shared."""
