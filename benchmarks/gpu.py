@@ -1,4 +1,4 @@
-"""Steps of EM by the torch engine: compiled beside plain on the CPU, and on CUDA beside PyJuice.
+"""Steps of EM by the torch engine: compiled and with shared sub-rows beside plain on the CPU, and on CUDA beside PyJuice.
 
 python -m benchmarks gpu
 """
@@ -6,6 +6,7 @@ python -m benchmarks gpu
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -15,18 +16,21 @@ import numpy as np
 import torch
 
 import flatpc as fp
+from benchmarks.binary_data import train_rows
 from benchmarks.clock import best
-from benchmarks.engine import BATCH, LATENTS, Numbers, Rows, console, quadratic
+from benchmarks.engine import BATCH, LATENTS, Numbers, Rows, console, has_data, quadratic
 from benchmarks.peers import data_sets, generated_rows
-from flatpc.engine.contract import get_evaluator
+from flatpc.engine.contract import Arithmetic, get_evaluator
+from flatpc.engine.torch.evaluator import TorchEvaluator
 
+SHARED = ("plants", "jester", "kosarek")
 PYJUICE = "pip install --no-deps pyjuice==2.6.3 triton"
 
 
-def _our_step(X: Rows, latents: int, device: str) -> Callable[[], float]:
+def _our_step(X: Rows, latents: int, device: str, dtype: Arithmetic = "float32") -> Callable[[], float]:
     """An EM step over the first rows, parameters staying on the device."""
     circuit = fp.structures.hclt(X, latents)
-    evaluator = get_evaluator(circuit, engine="torch", device=device, dtype="float32")
+    evaluator = get_evaluator(circuit, engine="torch", device=device, dtype=dtype)
     evidence, rule, rows = evaluator.evidence(X[:BATCH]), quadratic(evaluator), np.arange(min(BATCH, len(X)))
 
     def step() -> float:
@@ -43,7 +47,13 @@ def compiled(n_variables: int = 16, latents: int = LATENTS) -> Numbers:
     torch.set_num_threads(1)
     X = generated_rows(n_variables)
     plain = _our_step(X, latents, "cpu")
-    with mock.patch.dict(os.environ, {"FLATPC_COMPILE": "1"}):
+    with (
+        tempfile.TemporaryDirectory() as place,
+        mock.patch.dict(
+            os.environ,
+            {"FLATPC_COMPILE": "1", "TORCHINDUCTOR_CACHE_DIR": place},  # nothing compiled is there
+        ),
+    ):
         other = _our_step(X, latents, "cpu")
         started = time.process_time()
         other()
@@ -54,14 +64,39 @@ def compiled(n_variables: int = 16, latents: int = LATENTS) -> Numbers:
     return {"times as fast": by_plain / by_compiled, "seconds of compiling": seconds}
 
 
+def shared(names: tuple[str, ...] = SHARED, batches: tuple[int, ...] = (500, 2000)) -> Numbers | None:
+    """What it saves of a step on one thread of the CPU to work once on sub-rows that are alike, level by level."""
+    if not has_data():
+        return None
+    torch.set_num_threads(1)
+    found: Numbers = {}
+    for name in names:
+        X = train_rows(name)
+        circuit = fp.structures.hclt(X, LATENTS)
+        for batch in batches:
+            steps, rows = [], np.arange(min(batch, len(X)))
+            for share in (False, True):
+                evaluator = TorchEvaluator(circuit, "float32")
+                evaluator.run.sharing.may_pay &= share
+                evidence, rule = evaluator.evidence(X[:batch]), quadratic(evaluator)
+                steps.append(lambda e=evaluator, v=evidence, rule=rule, rows=rows: e.em_step(v, rows, rule))
+            plan = evaluator.run.sharing.plan(evidence.rows.unique(dim=0))
+            by_rows, by_sub_rows = best(*steps, clock=time.thread_time)
+            print(f"A step of EM by torch, {name}, {LATENTS} latents, batch {batch}, one thread of the CPU: {1e3 * by_rows:.1f} "
+                  f"ms, with shared sub-rows {1e3 * by_sub_rows:.1f} ms, {by_rows / by_sub_rows:.2f} times as fast "
+                  f"({'chosen' if plan else 'not chosen: the same step'}).")  # fmt: skip
+            found.setdefault(name, {})[batch] = by_rows / by_sub_rows
+    return found
+
+
 def cuda() -> Numbers | None:
-    """Our step on CUDA, beside PyJuice's if it is installed."""
+    """Our step on CUDA, also with products in bfloat16, beside PyJuice's if it is installed."""
     if not torch.cuda.is_available():
         print("Steps on CUDA, ours and PyJuice's: not measured, since there is no CUDA device on this machine.")
         return None
     found: Numbers = {}
     for name, X in data_sets().items():
-        steps = {"flatpc": _our_step(X, LATENTS, "cuda")}
+        steps = {"flatpc": _our_step(X, LATENTS, "cuda"), "in bfloat16": _our_step(X, LATENTS, "cuda", "bfloat16")}
         if find_spec("pyjuice") is None:
             print(f"PyJuice is not installed: {PYJUICE}")
         else:
@@ -97,4 +132,4 @@ def _juice_step(X: Rows) -> Callable[[], float]:
     return step
 
 
-PIECES = {"compiled": compiled, "cuda": cuda}
+PIECES = {"compiled": compiled, "shared": shared, "cuda": cuda}

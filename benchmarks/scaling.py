@@ -3,8 +3,11 @@
 python -m benchmarks scaling
 
 `FLATPC_SCALE=1` measures at full size: 20 million rows x 50 columns from files, 5 million x 100 with 100 latents on workers. The
-default, 0.02, takes minutes. Fits from files are whole ones of three epochs, with one thread that learns and one that reads;
-processor time counts both. A tree of 3,072 variables of 256 values, and steps by torch beside dense ones, have one size.
+default, 0.02, takes minutes. `python -m benchmarks scaling.killed` measures one piece. Rows are written to the folder of
+temporary files (`TMPDIR`), about one bit per value, and removed at the end of a piece: 140 MB at full size.
+
+Fits from files are whole ones of three epochs, with one thread that learns and one that reads; processor time counts both. A tree
+of 3,072 variables of 256 values, and steps by torch beside dense ones, have one size.
 """
 
 from __future__ import annotations
@@ -39,9 +42,11 @@ import flatpc as fp
 from flatpc.engine.numba import evidence
 from flatpc.queries.streaming import Asked, totals_of
 
-folder, how, rows, epochs, batch = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+folder, start, how, rows, epochs, batch = *sys.argv[1:4], *map(int, sys.argv[4:])
 source = fp.tables.scan(folder)
-circuit = fp.structures.hclt(source, 16)
+if how == "files":  # its memory counts; the others take the tree that it has found
+    fp.structures.hclt(source, 16).save(start)
+circuit = fp.load(start)
 fp.fit(circuit, source.sample(2000).to_numpy().astype(float), epochs=1, progress=False)  # kernels are there
 X = source
 if how != "files":
@@ -107,11 +112,12 @@ def files() -> dict[str, Any]:
     """Whole fits from files and from memory, and the peak of memory of fitting, scoring and sampling from files."""
     n = int(20e6 * SCALE)
     with tempfile.TemporaryDirectory() as place:
-        make_rows(Path(place), n, 50)
+        folder, start = Path(place) / "rows", Path(place) / "start"
+        make_rows(folder, n, 50)
         turns: dict[str, list[dict[str, Any]]] = {"files": [], "memory": [], "by batch": []}
         for _ in range(TURNS):
             for how, found in turns.items():
-                command = [sys.executable, "-c", FIT, place, how, str(IN_MEMORY), str(EPOCHS), str(BATCH)]
+                command = [sys.executable, "-c", FIT, str(folder), str(start), how, str(IN_MEMORY), str(EPOCHS), str(BATCH)]
                 found.append(json.loads(_output(command)))
     rate = {
         how: {
@@ -148,7 +154,7 @@ def killed() -> dict[str, Any]:
         make_rows(Path(rows), n, 50)
         fp.structures.hclt(fp.tables.scan(rows), 16).save(start)
         command = [sys.executable, "-c", RESUMED, rows, start]
-        options = [str(EPOCHS), str(BATCH), str(seconds)]
+        options = ["2", str(BATCH), str(seconds)]  # epochs: one that is whole, and one to be killed in
         run = subprocess.Popen([*command, path, *options], stdout=subprocess.PIPE, text=True)
         assert run.stdout is not None
         run.stdout.readline()  # the first epoch is done
@@ -164,7 +170,7 @@ def killed() -> dict[str, Any]:
     if not batches:
         raise SystemExit("The fit was not killed in the middle of an epoch; measure again.")
     same = resumed["bits"] == alone["bits"]
-    print(f"{n:,} rows x 50 from files, {EPOCHS} epochs: killed after {batches} of {-(-n // BATCH)} batches of epoch {epoch + 1} "
+    print(f"{n:,} rows x 50 from files, two epochs: killed after {batches} of {-(-n // BATCH)} batches of epoch {epoch + 1} "
           f"and resumed from its checkpoint, all parameters have {'the same' if same else 'OTHER'} bits as without.")  # fmt: skip
     return {"rows": n, "epoch": epoch + 1, "batches": batches, "of": -(-n // BATCH), "same bits": same}
 

@@ -67,7 +67,7 @@ def blocks() -> dict[str, dict[str, str]]:
     """Page, from the project's folder -> name of a block -> what it should hold."""
     return {
         "README.md": {"picture": picture(), "measured": measured()},
-        "docs/engine.md": {"compiling": compiling(), "phases": phases(), "bounds": bounds()},
+        "docs/engine.md": {"compiling": compiling(), "torch": by_torch(), "phases": phases(), "bounds": bounds()},
         "docs/learning.md": {"steps": steps_of_regularisers(), "per-second": per_second()},
         "docs/how-to/how-sure-is-it.md": {"error-bars": error_bars()},
         "docs/how-to/which-rows-matter.md": {"planted": planted()},
@@ -351,6 +351,27 @@ def planted() -> str:
     all_of_them = [name for name, n in asked.items() if n == 20]
     told = f"Self-influence finds all 20 on {len(all_of_them)} of the {len(asked)} data sets that it was asked of"
     return f"{table}\n\n{told}: {', '.join(all_of_them)}."
+
+
+def by_torch() -> str:
+    """What the torch engine saves of a step by shared sub-rows and by compiling, and its step on CUDA."""
+    shared, compiled, cuda = (_times().get(f"gpu.{name}") for name in ("shared", "compiled", "cuda"))
+    lines = []
+    if shared:
+        of = "; ".join(
+            f"{name} {', '.join(f'{ratio:.2f} ({batch})' for batch, ratio in each.items())}" for name, each in shared.items()
+        )
+        lines.append(
+            f"- Sub-rows shared, one thread of the CPU, 100 latents: times as fast as without, with so many rows a batch: {of}."
+        )
+    if compiled:
+        lines.append(
+            f"- Compiled, one thread of the CPU, 16 variables, 100 latents, 200 rows: {compiled['times as fast']:.2f} times as "
+            f"fast, after {compiled['seconds of compiling']:.0f} s of compiling."
+        )
+    for name, steps in (cuda or {}).items():
+        lines.append(f"- {name} on CUDA, ms: {', '.join(f'{whose} {taken:.2f}' for whose, taken in steps.items())}.")
+    return "\n".join(lines) or f"({NOT_MEASURED})"
 
 
 def scaling() -> str:

@@ -100,6 +100,22 @@ def test_it_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     assert "learning.first is recorded" in capsys.readouterr().out
 
 
+def test_pieces_are_chosen_by_name(monkeypatch, capsys):
+    from benchmarks import learning
+
+    ran = []
+    monkeypatch.setattr(learning, "PIECES", {name: lambda name=name: ran.append(name) for name in ("one", "two", "three")})
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "learning.three", "learning.one"])
+    benchmarks.main()
+    assert ran == ["three", "one"]
+    for wrong, words in (("learning.four", "no piece 'four' in learning; choose from one, two, three"), ("sleep", "no section")):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "learning", wrong])
+        with pytest.raises(SystemExit):
+            benchmarks.main()
+        assert words in capsys.readouterr().err
+    assert ran == ["three", "one"], "nothing is measured before all names are known"
+
+
 def test_what_is_committed_can_be_read():
     for name, piece in record.read().items():
         section, _, _ = name.partition(".")
@@ -129,6 +145,21 @@ def test_steps_on_cuda_are_measured_or_it_is_said_why_not(capsys, monkeypatch):
         assert found is None
         assert "no CUDA device" in said
     assert "PyJuice" in said
+
+
+def test_sharing_is_timed_beside_plain_steps(capsys, monkeypatch):
+    pytest.importorskip("torch")
+    from benchmarks import gpu
+
+    monkeypatch.setattr(gpu, "has_data", lambda: True)
+    monkeypatch.setattr(gpu, "train_rows", lambda name: gpu.generated_rows(30, 900).astype(float))
+    monkeypatch.setattr(gpu, "LATENTS", 64)
+    monkeypatch.setattr("flatpc.engine.torch.sharing.CALLING", 0)
+    monkeypatch.setattr(gpu, "best", lambda *steps, clock: [step() and 1.0 for step in steps])
+    assert gpu.shared(("generated",), (100, 900)) == {"generated": {100: 1.0, 900: 1.0}}
+    few, many = capsys.readouterr().out.splitlines()
+    assert "not chosen" in few
+    assert "(chosen)" in many
 
 
 def test_a_step_by_torch_is_one_of_em():

@@ -52,6 +52,14 @@ def test_learning_from_a_dataset_equals_learning_from_memory(rows, dataset):
     np.testing.assert_allclose(np.sort(here.circuit.log_prob(dataset)), np.sort(here.circuit.log_prob(rows)), rtol=1e-12)
 
 
+def test_curvature_search_and_estimator_take_a_dataset(rows, dataset):
+    circuit = fp.structures.hclt(rows, 3)
+    there, here = (fp.curvature.trace(circuit, given, reduction="mean") for given in (dataset, rows))
+    assert there == pytest.approx(here, rel=1e-10)
+    assert fp.choose(dataset, effort=0.2, progress=False).n_rows == len(rows)
+    assert len(fp.CircuitDensity(effort=0.2).fit(dataset).score_samples(dataset)) == len(rows)
+
+
 def test_candidates_on_ray_through_joblib(rows):
     """Sweeps go where joblib's backend sends them, and come back with the numbers of this process."""
     import joblib

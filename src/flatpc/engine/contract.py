@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from flatpc._extras import need
 from flatpc._options import choice, shown, wrong
 from flatpc._typing import Array, Ints
-from flatpc.errors import DeviceError
+from flatpc.errors import DeviceError, OptionError
 from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flatpc.engine.numba.program import Program
 
 Dtype = Literal["float32", "float64"]
+Arithmetic = Literal["float32", "float64", "bfloat16"]
+"""Of learning. bfloat16: matrix products in it, all else in float32."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,9 @@ class Evaluator(Protocol):
     """As it was when learning began."""
     program: Program
     dtype: Dtype
+    """Of weights and gradients."""
+    arithmetic: Arithmetic
+    """The same, or bfloat16 if matrix products are in that."""
     n_threads: int
     weights: NDArray[Any]
     """All weights of sums and mixtures, in `dtype`."""
@@ -173,7 +178,7 @@ def get_evaluator(
     *,
     engine: str = "numba",
     device: Any = None,
-    dtype: Dtype = "float64",
+    dtype: Arithmetic = "float64",
     n_threads: int | None = None,
     memory: int | None = None,
 ) -> Evaluator:
@@ -184,6 +189,11 @@ def get_evaluator(
     if _engine_for(engine, device) == "numba":
         from flatpc.engine.numba import evaluator as native
 
+        if dtype == "bfloat16":
+            raise OptionError(
+                "dtype='bfloat16' with engine='numba', which has float32 and float64; leave dtype out, or choose engine='torch'.",
+                option="dtype",
+            )
         return native.Evaluator(circuit, dtype, n_threads, native.DEFAULT_MEMORY if memory is None else memory)
     from flatpc.engine.torch.evaluator import TorchEvaluator
 
@@ -217,3 +227,8 @@ def _kind_of(device: Any) -> str:
 def check_dtype(dtype: str) -> Dtype:
     """`dtype` if it is one of ours."""
     return "float32" if choice("dtype", dtype, DTYPES) == "float32" else "float64"
+
+
+def check_arithmetic(dtype: str) -> Arithmetic:
+    """`dtype` if it is one to learn in."""
+    return "bfloat16" if choice("dtype", dtype, (*DTYPES, "bfloat16")) == "bfloat16" else check_dtype(dtype)

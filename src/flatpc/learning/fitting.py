@@ -10,7 +10,7 @@ from flatpc._messages import VALID, Message, Option, about
 from flatpc._options import choice, flag, moved, seed_number, thread_count, whole_number
 from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine import clock
-from flatpc.engine.contract import Work, check_dtype, get_evaluator
+from flatpc.engine.contract import Work, check_arithmetic, get_evaluator
 from flatpc.errors import FlatpcError, OptionError, ParameterError, ShapeError
 from flatpc.learning.loop import Loop, Plan
 from flatpc.learning.regularizers.sharpness import Sharpness, check_sharpness, is_auto
@@ -140,7 +140,9 @@ def fit(
     dtype
         `"float32"`: values and weights in single precision, which is faster, and whatever that can't settle in float64: rows
         that underflow, circuits with tiny weights, and the whole run if a unit loses all its weights. `"float64"`: all in double
-        precision. The validation NLL of the last and of the best epoch is judged in float64 in any case.
+        precision. `"bfloat16"`, with torch only: matrix products in half precision, for GPUs that are faster at it, all else in
+        float32; `docs/engine.md` has its bounds. The validation NLL of the last and of the best epoch is judged in float64 in any
+        case.
     n_threads
         Threads to use; None decides by the size of a step. Results don't depend on it. Torch has a setting of its own.
     progress
@@ -184,7 +186,7 @@ def fit(
         missing=choice("missing", missing, MISSING),
         engine=engine,
         device=device,
-        dtype=check_dtype(dtype),
+        dtype=check_arithmetic(dtype),
         n_threads=thread_count(n_threads),
         progress=flag("progress", progress),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from flatpc.engine.contract import Dtype
+from flatpc.engine.contract import Arithmetic
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.options import Run
 from flatpc.learning.run.stopping import Stopping
@@ -29,7 +29,7 @@ class Settings:
     missing: str
     engine: str
     device: Any
-    dtype: Dtype
+    dtype: Arithmetic
     n_threads: int | None
     progress: bool
 

@@ -65,7 +65,12 @@ def give_back(answer: Array, X: Any) -> Any:
         return answer
     import torch
 
-    return torch.from_numpy(answer).to(X.device)
+    return to_device(torch.from_numpy(answer), X.device)
+
+
+def to_device(answer: Any, device: Any) -> Any:
+    """A tensor of answers on a device; in float32 on Apple's, which have no float64."""
+    return (answer.float() if device.type == "mps" else answer).to(device)
 
 
 def row_blocks(n: int, bytes_per_row: int) -> Iterator[slice]:

@@ -14,7 +14,7 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.engine.contract import Flows, check_dtype
 from flatpc.engine.precision import wide_enough
 from flatpc.errors import ShapeError
-from flatpc.queries.answers import answering, around, give_back, refuse_impossible
+from flatpc.queries.answers import answering, around, give_back, refuse_impossible, to_device
 from flatpc.queries.streaming import Asked, flows_of, log_prob_of
 from flatpc.tables.reading import is_torch
 from flatpc.tables.sources import as_source
@@ -183,7 +183,7 @@ def _log_prob(circuit: Circuit, X: Any, rows: Array, hidden: Mask | None, engine
     """Log p(x) with the `hidden` entries integrated out, as the kind of table that X is."""
     run, precision = answering(X, engine, dtype, device)
     if engine != "numba" and _wants_gradient(X):
-        return _differentiable_log_prob(circuit, X, hidden, dtype, X.device if device is None else device)
+        return _differentiable_log_prob(circuit, X, hidden, dtype, device)
     if hidden is not None:
         rows = np.where(hidden, np.nan, rows)
     return give_back(run.log_prob(circuit, rows, dtype=precision), X)
@@ -197,7 +197,9 @@ def _differentiable_log_prob(circuit: Circuit, X: Any, hidden: Mask | None, dtyp
     if hidden is not None:
         X = X.masked_fill(torch.from_numpy(hidden).to(X.device), torch.nan)
     precision = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
-    return TorchCircuit(circuit, precision, device).log_prob(X).to(X.device)
+    if device is None:
+        device = "cpu" if X.device.type == "mps" else X.device  # as `answering` has it
+    return to_device(TorchCircuit(circuit, precision, device).log_prob(X), X.device)
 
 
 def _wants_gradient(X: Any) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flatpc._options import thread_count
 from flatpc._typing import Array, Ints
-from flatpc.engine.contract import Dtype, Flows, Work
+from flatpc.engine.contract import Arithmetic, Dtype, Flows, Work
 from flatpc.engine.numba import packing, views
 from flatpc.engine.numba._kernels import columns, log_domain, log_flows, passes, work_items
 from flatpc.engine.numba._kernels.adjoints import ADJOINTS, FLOWS, FUSED
@@ -66,6 +66,7 @@ class Evaluator:
     ) -> None:
         self.circuit = circuit
         self.dtype = wide_enough(circuit, dtype)
+        self.arithmetic: Arithmetic = self.dtype
         self.memory = memory
         self.program = compile_circuit(circuit)
         self.n_threads = thread_count(n_threads) or numba.get_num_threads()

@@ -16,6 +16,12 @@ def find_device(device: torch.device | str) -> torch.device:
         found = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError):
         raise wrong("device", device, "give 'cpu', 'cuda', 'cuda:1' or a torch.device.") from None
+    if found.type == "mps":
+        raise DeviceError(
+            f"device={shown(str(device))}; Apple's MPS has no float64, in which scales and sums are kept. Take {_listed()}, or "
+            f"leave device out.",
+            option="device",
+        )
     if found.type == "meta":
         raise DeviceError(f"device={shown(str(device))}; there are no numbers on it. Take {_listed()}.", option="device")
     try:

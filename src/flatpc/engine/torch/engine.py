@@ -19,6 +19,7 @@ from flatpc.engine.torch import inputs as torch_inputs
 from flatpc.engine.torch.devices import compiling, find_device
 from flatpc.engine.torch.layers import InputLayer, State
 from flatpc.engine.torch.module import TorchCircuit
+from flatpc.engine.torch.sharing import Plan, Sharing
 from flatpc.families.base import Statistics
 
 if TYPE_CHECKING:
@@ -75,12 +76,17 @@ class TorchEngine:
 class Run:
     """One circuit at one precision, with its parameters stacked once."""
 
-    def __init__(self, circuit: Circuit, dtype: Dtype, device: torch.device, *, compiled: bool = True) -> None:
+    def __init__(
+        self, circuit: Circuit, dtype: Dtype, device: torch.device, *, compiled: bool = True, narrow: torch.dtype | None = None
+    ) -> None:
         self.circuit = circuit
+        self.narrow = narrow
+        """Of the matrix products of `pass_flows`."""
         self.dtype: torch.dtype = getattr(torch, wide_enough(circuit, check_dtype(dtype)))
         self.net = TorchCircuit(circuit, self.dtype, device)
         self.layers = self.net.layers
         self.stacked = self.net.stack(self.net.parameters, self.dtype)
+        self.sharing = Sharing(self.layers)
         self._wider: Run | None = None
         self._wider_is_old = False
         self._room: list[Tensor] = []
@@ -164,15 +170,17 @@ class Run:
     def pass_flows(self, X: Tensor, weights: Tensor, totals: Totals | None = None) -> tuple[Tensor, list[Tensor]]:
         """Log-likelihoods, and the flow of every unit, group by group; or adds to `totals`, and flows have no meaning."""
         with torch.no_grad():
+            # Compiled passes would be compiled anew for each number of sub-rows.
+            plan = None if totals is None or self._compiled else self.sharing.plan(X)
             room = [] if totals is None or self._compiled else self._room
-            log_prob, unsure, flows, gradients = self._up_and_down(X, weights, self.stacked, room)
+            log_prob, unsure, flows, gradients = self._up_and_down(X, weights, self.stacked, room, plan)
             if totals is not None:
                 self._room = flows
                 for g in reversed(range(len(self.layers))):
                     if g in gradients:
                         totals.add_gradient(g, gradients[g])
                     else:
-                        totals.add_inputs(g, X, flows[g])
+                        totals.add_inputs(g, X, flows[g], plan)
         if self.dtype != torch.float64 and unsure.any():
             log_prob[unsure], again = self.wider.pass_flows(X[unsure], weights[unsure], totals)
             for flow, exact in zip(flows, again, strict=True) if totals is None else ():
@@ -185,18 +193,22 @@ class Run:
         return log_prob, flows
 
     def _passes(
-        self, X: Tensor, weights: Tensor, stacked: list[Any], room: list[Tensor]
+        self, X: Tensor, weights: Tensor, stacked: list[Any], room: list[Tensor], plan: Plan | None
     ) -> tuple[Tensor, Tensor, list[Tensor], dict[int, Tensor]]:
         """Both passes with one scale per node and row: log-likelihoods, unsure rows, which have no flow, flows and gradients.
 
-        Flows are written to `room`, if it has the right shape: it is that of the last block.
+        Flows are written to `room`, if it has the right shape: it is that of the last block. With a plan, those of a group that
+        is shared are of sub-rows.
         """
-        state = self.net.shared(X, stacked, self.dtype)
+        state = self.net.shared(X, stacked, self.dtype, self.narrow, plan)
         root = state.v[-1][0, :, 0]
         unsure = self.net.unsure(state)
         log_prob = root.double().log() + state.s[-1][0]
-        if not room or room[-1].shape != state.v[-1].shape:
+        if not room or any(flow.shape != v.shape for flow, v in zip(room, state.v, strict=True)):
             room = [torch.empty_like(v) for v in state.v[:-1]] + [torch.zeros_like(state.v[-1])]
+        for g, codes in enumerate(() if plan is None else plan.codes):
+            if codes is not None:
+                room[g].zero_()
         room[-1][0, :, 0] = torch.where(unsure | (root == 0), 0.0, weights.to(self.dtype))
         gradients: dict[int, Tensor] = {}
         for g in reversed(range(len(self.layers))):
@@ -247,11 +259,12 @@ class Totals:
         """Flows of the edges of a group."""
         _add(self.edges, g, edges)
 
-    def add_inputs(self, g: int, X: Tensor, flow: Tensor) -> None:
+    def add_inputs(self, g: int, X: Tensor, flow: Tensor, plan: Plan | None = None) -> None:
         """The statistics of a group, if it is one of inputs."""
         layer = self.run.layers[g]
         if isinstance(layer, InputLayer):
-            found = torch_inputs.statistics(layer.family, self.run.stacked[g], layer.rows(X), flow)
+            rows = layer.rows(X) if plan is None else plan.rows(g, layer.rows(X))
+            found = torch_inputs.statistics(layer.family, self.run.stacked[g], rows, flow)
             wide = {name: value.double() for name, value in found.items()}
             old = self.statistics.get(g)
             self.statistics[g] = wide if old is None else {name: old[name] + wide[name] for name in wide}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flatpc._typing import Array, Ints
-from flatpc.engine.contract import Dtype, Work
+from flatpc.engine.contract import Arithmetic, Dtype, Work
 from flatpc.engine.numba import packing, views
 from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba.program import compile_circuit
@@ -26,6 +26,7 @@ from flatpc.engine.torch.devices import find_device
 from flatpc.engine.torch.engine import Run, Totals
 from flatpc.engine.torch.layers import InputLayer, MixtureLayer, SumLayer
 from flatpc.engine.torch.m_step import update_layer
+from flatpc.engine.torch.products import is_safe
 from flatpc.families import packing as family_packing
 
 if TYPE_CHECKING:
@@ -54,14 +55,16 @@ class TorchEvaluator:
     n_threads = 1
     """Of the M-step, which is native; torch has a setting of its own."""
 
-    def __init__(self, circuit: Circuit, dtype: Dtype = "float64", device: torch.device | str = "cpu") -> None:
+    def __init__(self, circuit: Circuit, dtype: Arithmetic = "float64", device: torch.device | str = "cpu") -> None:
         self.circuit = circuit
-        self.dtype: Dtype = wide_enough(circuit, dtype)
+        self.dtype: Dtype = wide_enough(circuit, "float32" if dtype == "bfloat16" else dtype)
+        narrow = dtype == "bfloat16" and self.dtype == "float32" and is_safe(circuit)
+        self.arithmetic: Arithmetic = "bfloat16" if narrow else self.dtype
         self.device = find_device(device)
         self.program = compile_circuit(circuit)
         self.inputs = packing.pack_inputs(circuit, self.program)
         self.work = Work()
-        self.run = Run(circuit, self.dtype, self.device)
+        self.run = Run(circuit, self.dtype, self.device, narrow=torch.bfloat16 if narrow else None)
         self._host: NDArray[Any] = packing.pack_weights(circuit, self.program, self.dtype)
         self._host_is_old = False
         self._device_is_old = True

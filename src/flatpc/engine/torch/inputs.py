@@ -161,7 +161,7 @@ def one_scale(split: Split, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]
 def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow: Tensor) -> dict[str, Tensor]:
     """Statistics as in `flatpc.families`, for `x [n, B]` (or `[n, B, d]`) and `flow [n, B, K]`; each result is `[n, ...]`."""
     if family.is_table:
-        return {"counts": _counts(_table_index(family, x), flow, _n_values(family))}
+        return {"counts": _counts(table_index(family, x), flow, n_values(family))}
     flow = flow.double()
     if family.n_variables == 1 and family.follows("torch_statistics", "statistics"):
         outside = _outside(family, x)
@@ -180,21 +180,22 @@ def statistics(family: Family, parameters: Mapping[str, Tensor], x: Tensor, flow
 
 def lookup(family: Family, tables: list[Tensor], x: Tensor) -> list[Tensor]:
     """For each of `tables [n, V + 1, ...]` the entries of `x [n, B]`: `[n, B, ...]`."""
-    value = _table_index(family, x)
+    value = table_index(family, x)
     n, size = len(x), tables[0].shape[1]
     flat = (value + size * torch.arange(n, device=x.device)[:, None]).flatten()
     return [t.flatten(0, 1).index_select(0, flat).view(*x.shape, *t.shape[2:]) for t in tables]
 
 
-def _n_values(family: Family) -> int:
+def n_values(family: Family) -> int:
+    """Of a family that is a table."""
     n = family.n_categories
     assert n is not None
     return n
 
 
-def _table_index(family: Family, x: Tensor) -> Tensor:
+def table_index(family: Family, x: Tensor) -> Tensor:
     """Row of the table for each value; a missing one has the last row."""
-    return torch.where(x.isnan(), float(_n_values(family)), x).long()
+    return torch.where(x.isnan(), float(n_values(family)), x).long()
 
 
 def _counts(value: Tensor, flow: Tensor, n_values: int) -> Tensor:

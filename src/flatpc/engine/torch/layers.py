@@ -25,7 +25,8 @@ from torch import Tensor
 
 from flatpc.circuit.nodes import Input, Sum
 from flatpc.engine.torch import inputs as torch_inputs
-from flatpc.engine.torch.layout import Group, Take
+from flatpc.engine.torch.layout import Gather, Group, Take, Taking
+from flatpc.engine.torch.products import multiply
 from flatpc.families.base import Family
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class State:
     """Values of all groups so far, in the order of the groups."""
 
     dtype: torch.dtype
+    narrow: torch.dtype | None = None
+    """Of matrix products, if they are in another precision (`products.py`)."""
+    plan: Taking | None = None
+    """Which rows groups work on, if not all."""
     v: list[Tensor] = field(default_factory=list)
     s: list[Tensor] = field(default_factory=list)
     e: list[Tensor] = field(default_factory=list)
@@ -60,6 +65,14 @@ class State:
         # Next to an entry above this bound a term that underflowed is no more than a rounding error.
         low = v.detach().amin(-1) < self.tiny / torch.finfo(self.dtype).eps
         return e + low.double() * (n_terms * self.tiny)
+
+    def takes(self, usual: Sequence[Take], g: int | None = None) -> Sequence[Gather]:
+        """How the next layer, or that of group `g`, gathers from its children: the usual way, unless some are shared."""
+        return usual if self.plan is None else self.plan.takes[len(self.v) if g is None else g]
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Of `[n, B]`, what the next layer works on."""
+        return x if self.plan is None else self.plan.rows(len(self.v), x)
 
     def append(self, v: Tensor, s: Tensor, e: Tensor | None = None) -> None:
         self.v.append(v)
@@ -144,7 +157,7 @@ class InputLayer:
         return torch_inputs.density_of_rows(self.family, stacked, x)
 
     def shared(self, state: State, X: Tensor, stacked: dict[str, Tensor]) -> None:
-        x = self.rows(X)
+        x = state.rows(self.rows(X))
         if self.family.is_table:
             split = torch_inputs.table(self.family, stacked)
             v, s, e = torch_inputs.lookup(self.family, list(torch_inputs.one_scale(split, state.dtype)), x)
@@ -184,11 +197,12 @@ class Hadamard:
         return None
 
     def shared(self, state: State, X: Tensor, stacked: None) -> None:
-        v, s, e = (self.takes[0](part) for part in (state.v, state.s, state.e))
+        takes = state.takes(self.takes)
+        v, s, e = (takes[0](part) for part in (state.v, state.s, state.e))
         if not torch.is_grad_enabled():
-            if self.takes[0].gives_views:
+            if takes[0].gives_views:
                 v, s, e = v.clone(), s.clone(), e.clone()
-            for n, take in zip(self.counts[1:], self.takes[1:], strict=True):
+            for n, take in zip(self.counts[1:], takes[1:], strict=True):
                 v[:n] *= take(state.v)
                 s[:n] += take(state.s)
                 e[:n] += take(state.e)
@@ -217,7 +231,7 @@ class Hadamard:
         state.append(v, s)
 
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: None) -> None:
-        for n, take in zip(self.counts, self.takes, strict=True):
+        for n, take in zip(self.counts, state.takes(self.takes, g), strict=True):
             take.add(flows, flows[g][:n])
 
     def largest(self) -> int:
@@ -230,17 +244,18 @@ class Kronecker:
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         self.nodes = group.nodes
         self.width = group.width
-        self.takes = _takes_by_child(group, device)
+        self.takes: Sequence[Take] = _takes_by_child(group, device)
         self.widths = _child_widths(circuit, group)
 
     def stack(self, parameters: Parameters) -> None:
         return None
 
     def shared(self, state: State, X: Tensor, stacked: None) -> None:
-        v, s, e = (self.takes[0](part) for part in (state.v, state.s, state.e))
-        if len(self.takes) == 1:
+        takes = state.takes(self.takes)
+        v, s, e = (takes[0](part) for part in (state.v, state.s, state.e))
+        if len(takes) == 1:
             v = v.clone()
-        for take in self.takes[1:]:
+        for take in takes[1:]:
             v = (v[..., :, None] * take(state.v)[..., None, :]).flatten(-2)
             s, e = s + take(state.s), e + take(state.e)
         state.append(*_rescale(state, v, s, state.losses(v, e)))
@@ -255,7 +270,7 @@ class Kronecker:
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: None) -> None:
         grid = flows[g].view(*flows[g].shape[:2], *self.widths)
         axes = range(2, 2 + len(self.widths))
-        for axis, take in zip(axes, self.takes, strict=True):
+        for axis, take in zip(axes, state.takes(self.takes, g), strict=True):
             others = [a for a in axes if a != axis]
             take.add(flows, grid.sum(others) if others else grid)
 
@@ -269,7 +284,7 @@ class _Weighted:
     def __init__(self, circuit: Circuit, group: Group, device: torch.device) -> None:
         self.nodes = group.nodes
         self.width = group.width
-        self.takes = _takes_by_child(group, device)
+        self.takes: Sequence[Take] = _takes_by_child(group, device)
         self.widths = _child_widths(circuit, group)
         self.owners = [circuit.owners[i] for i in group.nodes]
         masks = [node.mask if isinstance(node, Sum) else None for node in (circuit.nodes[i] for i in group.nodes)]
@@ -288,18 +303,19 @@ class _Weighted:
 
     def align(self, state: State) -> tuple[list[Tensor], Tensor, Tensor]:
         """The children's entries at one scale, that scale, and what they may have lost."""
-        if len(self.takes) == 1:
-            take = self.takes[0]
+        takes = state.takes(self.takes)
+        if len(takes) == 1:
+            take = takes[0]
             return [take(state.v)], take(state.s), take(state.e)
-        s = torch.stack([take(state.s) for take in self.takes])
-        e = torch.stack([take(state.e) for take in self.takes])
+        s = torch.stack([take(state.s) for take in takes])
+        e = torch.stack([take(state.e) for take in takes])
         dead = e < 0
         top = torch.where(dead, -torch.inf, s).amax(0)
         top = torch.where(top.isfinite(), top, s.amax(0))
         factor = torch.exp((s - top).clamp(max=_LARGEST[state.dtype]))
         narrow = factor.to(state.dtype)[..., None]
         e = torch.where(dead, -torch.inf, e * factor).amax(0)
-        return [take(state.v) * f for take, f in zip(self.takes, narrow, strict=True)], top, e
+        return [take(state.v) * f for take, f in zip(takes, narrow, strict=True)], top, e
 
 
 class SumLayer(_Weighted):
@@ -309,7 +325,7 @@ class SumLayer(_Weighted):
         parts, s, e = self.align(state)
         inner = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         state.inner[len(state.v)] = inner
-        v = torch.bmm(inner, stacked.transpose(1, 2))
+        v = multiply(inner, stacked.transpose(1, 2), state.narrow)
         state.append(v, s, state.losses(v, e, inner.shape[-1]))
 
     def separate(self, state: State, X: Tensor, stacked: Tensor) -> None:
@@ -321,10 +337,10 @@ class SumLayer(_Weighted):
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         inner = state.inner[g]
         ratio = flows[g] / _positive(state, g)
-        down = torch.bmm(ratio, stacked).mul_(inner)
-        for take, piece in zip(self.takes, torch.split(down, self.widths, dim=-1), strict=True):
+        down = multiply(ratio, stacked, state.narrow).mul_(inner)
+        for take, piece in zip(state.takes(self.takes, g), torch.split(down, self.widths, dim=-1), strict=True):
             take.add(flows, piece)
-        return torch.bmm(ratio.transpose(1, 2), inner)
+        return multiply(ratio.transpose(1, 2), inner, state.narrow)
 
     def largest(self) -> int:
         return len(self.nodes) * self.width * sum(self.widths)
@@ -348,7 +364,7 @@ class MixtureLayer(_Weighted):
     def flow(self, state: State, flows: list[Tensor], g: int, stacked: Tensor) -> Tensor:
         ratio = flows[g] / _positive(state, g)
         edges = ratio[..., None] * state.inner[g]
-        for c, take in enumerate(self.takes):
+        for c, take in enumerate(state.takes(self.takes, g)):
             take.add(flows, edges[..., c] * stacked[:, None, :, c])
         return edges.sum(1)
 

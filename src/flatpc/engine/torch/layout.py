@@ -6,9 +6,9 @@ A group of n nodes of width K has values `[n, B, K]` for B rows. A node's *place
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -91,6 +91,26 @@ def fold(circuit: Circuit) -> list[Group]:
     return groups
 
 
+class Gather(Protocol):
+    """Gathers nodes from the groups' tensors for a parent, and adds back to them in the other direction."""
+
+    @property
+    def gives_views(self) -> bool: ...
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Tensor: ...
+
+    def add(self, tensors: Sequence[Tensor], value: Tensor) -> None: ...
+
+
+class Taking(Protocol):
+    """Which rows each group works on, if not all (`sharing.py`), and how parents gather from it then."""
+
+    takes: list[Sequence[Gather]]
+
+    def rows(self, g: int, x: Tensor) -> Tensor:
+        """Of `[n, B]`, what a group works on."""
+
+
 class Take:
     """Gathers nodes from the groups' tensors, along the first axis, and adds back to them in the other direction."""
 
@@ -114,6 +134,8 @@ class Take:
             self.order = back.to(device)
         self.parts = [(group, _index(there, device)) for group, there, _ in runs]
         self.gives_views = len(self.parts) == 1 and isinstance(self.parts[0][1], slice) and self.order is None
+        self.runs = [(group, torch.tensor(there, device=device), _index(here, device)) for group, there, here in runs]
+        """Group, where there, where here."""
         self._runs, self._device = runs, device
         self._back = [(group, _index(there, device), _index(here, device), False) for group, there, here in runs]
 
@@ -137,9 +159,14 @@ class Take:
                     at, mine = ([pair[k] for pair in pairs] for k in (0, 1))
                     self._back.append((group, _index(at, self._device), _index(mine, self._device), is_first))
 
-    def add(self, tensors: Sequence[Tensor], value: Tensor) -> None:
-        """`tensors[place] += value`, entry by entry; places may repeat. What comes first is put in place of what was there."""
+    def add(self, tensors: Sequence[Tensor], value: Tensor, besides: Collection[int] = ()) -> None:
+        """`tensors[place] += value`, entry by entry; places may repeat. What comes first is put in place of what was there.
+
+        Nothing is added to the groups `besides`.
+        """
         for g, at, here, first in self._back:
+            if g in besides:
+                continue
             piece = value[here] if isinstance(here, slice) else value.index_select(0, here)
             if isinstance(at, slice):
                 tensors[g][at] = piece if first else tensors[g][at] + piece

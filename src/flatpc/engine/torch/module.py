@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flatpc.engine.torch.layers import Layer, State, build
-from flatpc.engine.torch.layout import fold
+from flatpc.engine.torch.layout import Taking, fold
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -98,9 +98,16 @@ class TorchCircuit:
         stacked = [layer.stack(parameters) for layer in self.layers]
         return [a.to(dtype) if isinstance(a, Tensor) else a for a in stacked]
 
-    def shared(self, X: Tensor, stacked: list[Any], dtype: torch.dtype) -> State:
+    def shared(
+        self,
+        X: Tensor,
+        stacked: list[Any],
+        dtype: torch.dtype,
+        narrow: torch.dtype | None = None,
+        plan: Taking | None = None,
+    ) -> State:
         """Values with one scale per node and row."""
-        state = State(dtype)
+        state = State(dtype, narrow, plan)
         for layer, parameters in zip(self.layers, stacked, strict=True):
             layer.shared(state, X, parameters)
         return state

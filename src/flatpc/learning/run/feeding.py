@@ -103,7 +103,7 @@ class Streamed:
         known = np.empty((0, circuit.n_variables)) if sample is None else read_rows(circuit, sample, missing)
         self.rows = TrainingRows(known, total=float(self.n_rows))
         self._most = window_rows(circuit.n_variables)
-        self._setting = Setting(circuit, evaluator.dtype, missing, engine, device)
+        self._setting = Setting(circuit, evaluator.arithmetic, missing, engine, device)
 
     def batches(self, epoch: int, skip: int) -> Iterator[Batch]:
         """Batches from windows, or in pieces."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatpc.circuit.rows import read_rows
-from flatpc.engine.contract import Dtype, Evaluator, Gradients, get_evaluator
+from flatpc.engine.contract import Arithmetic, Evaluator, Gradients, get_evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.run.memory import MEMORY
 from flatpc.learning.steps.collect import Collect, Plain
@@ -29,7 +29,7 @@ class Setting:
     """What all steps of a run share."""
 
     circuit: Circuit
-    dtype: Dtype
+    dtype: Arithmetic
     missing: str
     engine: str = "numba"
     device: Any = None

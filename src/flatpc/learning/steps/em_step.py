@@ -10,7 +10,7 @@ import numpy as np
 from flatpc._options import choice, instance, number, seed_number, thread_count
 from flatpc._row_weights import SMALLEST
 from flatpc.circuit.rows import check_circuit, read_rows
-from flatpc.engine.contract import check_dtype, get_evaluator
+from flatpc.engine.contract import check_arithmetic, get_evaluator
 from flatpc.errors import OptionError
 from flatpc.learning.regularizers.together import Regularizers
 from flatpc.learning.run.distributed import Workers
@@ -98,7 +98,7 @@ class EMStep:
         chosen.check(how, judged=False)
         self._missing = choice("missing", missing, MISSING)
         weight = number("n_rows", n_rows, SMALLEST, what="it is the number of rows of the whole data set, or their weight")
-        threads, arithmetic = thread_count(n_threads), check_dtype(dtype)
+        threads, arithmetic = thread_count(n_threads), check_arithmetic(dtype)
         evaluator = get_evaluator(check_circuit(circuit), engine=engine, device=device, dtype=arithmetic, n_threads=threads)
         self._learner = how.learner(evaluator, TrainingRows(np.empty((0, 0)), total=weight), chosen, Workers(), seed_number(seed))
 
