@@ -174,7 +174,7 @@ def share_places(at):
 
 @kernel
 def total_cost(rows_of, cost_of):
-    """Of a pass, from the work per row of each step. Four sums go on at the same time: one would wait for each of its additions."""
+    """Of a pass, from the work per row of each step. Four sums go on at once: one alone would wait for each addition."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     n = len(cost_of)
     for s in range(0, n - 3, 4):
