@@ -501,3 +501,26 @@ def test_names_are_taken_once():
     for kind, message in ((another(), "already"), (WithInit, "dataclass"), (Exponential(), "class"), (int, "class")):
         with pytest.raises(OptionError, match=message):
             fp.families.register(kind)
+
+
+def test_error_bars_need_statistics_and_free_numbers_alone():
+    """In z = log rate a row tells 1 at the optimum, so that log p(x) is sure to |1 - rate x| / √n."""
+
+    class Bare(fp.Family):
+        names, statistic_names, discrete = ("rate",), ("count", "sum"), False
+        log_density, statistics = Exponential.log_density, Exponential.statistics
+
+    class Free(Bare):
+        largest, unconstrain, constrain = 1e6, Exponential.unconstrain, Exponential.constrain
+
+    X = np.random.default_rng(0).exponential(2.0, (400, 1))
+    rate = 1 / X.mean()
+
+    def circuit(family):
+        return fp.Circuit([fp.Input(0, family)], {0: {"rate": [rate]}})
+
+    free = circuit(Free())
+    found = free.log_prob(X, uncertainty=fp.curvature.laplace(free, X)).error
+    np.testing.assert_allclose(found, abs(1 - rate * X[:, 0]) / 20, rtol=1e-4, atol=1e-6)
+    with pytest.raises(fp.FamilyError, match="unconstrain"):
+        fp.curvature.laplace(circuit(Bare()), X)

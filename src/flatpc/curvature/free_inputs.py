@@ -133,10 +133,11 @@ def derivatives(family: Family, parameters: Mapping[str, Array], x: Array) -> tu
 
 
 def moves(node: Node) -> bool:
-    """Whether an input has parameters of this kind."""
-    if not isinstance(node, Input) or node.family.is_free_table or not node.family.learnable:
+    """Whether an input has parameters of this kind; raises `FamilyError` if its family can't say how they move."""
+    if not isinstance(node, Input) or node.family.is_free_table or not node.family.learnable or not node.family.names:
         return False
-    return node.family.defines("unconstrain", "constrain")
+    node.family.require("The uncertainty of inputs (include_inputs=True)", "unconstrain", "constrain")
+    return True
 
 
 def free_inputs(circuit: Circuit, rows: Array, flows: list[Array], start: int) -> dict[int, FreeInput]:

@@ -384,8 +384,8 @@ def laplace(
 ) -> Posterior:
     """The posterior of a fitted circuit's weights, to second order around the fit: error bars on its answers.
 
-    Weights of 0 stay 0, and a Gaussian's variance at its floor stays there. Parameters of other families of inputs move too, if
-    they define `unconstrain` and `constrain`.
+    Weights of 0 stay 0, and a Gaussian's variance at its floor stays there. Parameters of other families of inputs move too, by
+    their `unconstrain` and `constrain`.
 
     >>> import flatpc as fp
     >>> coin = fp.Circuit([fp.Input(0, fp.Bernoulli())], {0: {"p": [0.25]}})
@@ -428,6 +428,8 @@ def laplace(
         For rows that are not the circuit's, or that tell nothing of any weight while the prior is 0.
     TiedParametersError
         For `"block"` and `"diagonal"` if parameters are tied.
+    FamilyError
+        If inputs move, and a family doesn't define how.
     """
     check_circuit(circuit)
     choice("structure", structure, ("auto", *SOLVERS))
