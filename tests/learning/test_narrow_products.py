@@ -6,6 +6,7 @@ import pytest
 import flatpc as fp
 from flatpc.engine.contract import get_evaluator
 from flatpc.errors import OptionError
+from flatpc.learning.run import feeding
 from tests.engine.conformance import EVIDENCE, circuits
 
 torch = pytest.importorskip("torch")
@@ -102,3 +103,18 @@ def test_the_native_engine_and_queries_refuse_it():
         circuit.log_prob(X, engine="torch", dtype="bfloat16")
     with pytest.raises(OptionError, match="dtype='half'"):
         fp.fit(circuit, X, dtype="half", progress=False)
+
+
+def test_pieces_of_a_source_are_worked_on_in_bfloat16_too(monkeypatch):
+    """Here, and by the workers of a cluster, which are told by a setting."""
+    made, setting = [], feeding.Setting
+    monkeypatch.setattr(feeding, "Setting", lambda *given, **named: made.append(setting(*given, **named)) or made[-1])
+    circuit = CIRCUITS["hclt-bernoulli"]
+    X = circuit.sample(300, seed=0)
+    options = {"engine": "torch", "epochs": 2, "batch_size": None, "progress": False}
+    streamed = fp.fit(circuit, fp.tables.source(X, block_rows=50), dtype="bfloat16", **options).history["train_nll"]
+    in_memory, single = (fp.fit(circuit, X, dtype=dtype, **options).history["train_nll"] for dtype in ("bfloat16", "float32"))
+    np.testing.assert_allclose(streamed[0], in_memory[0], rtol=1e-6)
+    assert abs(streamed[0] - single[0]) > 1e-5
+    assert [each.dtype for each in made] == ["bfloat16"]
+    assert made[0].evaluator().arithmetic == "bfloat16"
