@@ -241,6 +241,7 @@ def calls(folder: Any) -> dict[str, Call]:
         "CircuitDensity.load": Call(fp.CircuitDensity.load, {"path": folder / "density.safetensors"}),
         "CircuitDensity.sample": Call(density().sample, {"n_samples": 2}),
         "CircuitDensity.save": Call(density().save, {"path": folder / "saved_density.safetensors"}),
+        "structures.binned_tree": Call(s.binned_tree, {"X": rows}),
         "structures.chow_liu": Call(s.chow_liu, {"X": X}),
         "structures.factorized": Call(s.factorized, {"X": X}),
         "structures.from_edges": Call(s.from_edges, {"nodes": nodes, "edges": [("a", "b", 0.5), ("a", "c", 0.5)]}),
