@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
+from flatpc.errors import OptionError
 from flatpc.tables import read_table
 from flatpc.tables.columns import Columns, kinds
 from flatpc.tables.reading import read_raw
@@ -55,6 +56,12 @@ def complete(found: Any) -> None:
 def _conditional(table: Any) -> None:
     model = density().fit(table)
     column = next((name for name, kind in model.kinds_.items() if kind in ("binary", "categorical")), 0)
+    if not hasattr(model, "predict_proba"):
+        assert not any(kind in ("binary", "categorical") for kind in model.kinds_.values())
+        with pytest.raises(AttributeError, match="predict_proba") as unavailable:
+            model.predict_proba(table, column)
+        assert isinstance(unavailable.value.__cause__, OptionError)
+        return
     found = model.predict_proba(table, column)
     assert np.allclose(found.sum(axis=1), 1)
 

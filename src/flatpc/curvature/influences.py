@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._options import flag
+from flatpc._options import choice, flag
 from flatpc._typing import Array
 from flatpc.circuit.rows import read_rows
 from flatpc.curvature.estimates import Estimate
 from flatpc.curvature.layout import Layout
 from flatpc.curvature.one_step import costs_of_leaving_out
-from flatpc.curvature.posterior import Posterior, laplace, posterior_of, prior_of_weights
+from flatpc.curvature.posterior import SOLVERS, Posterior, laplace, posterior_of, prior_of_weights
 from flatpc.queries.likelihood import log_prob
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def leave_one_out(
     TiedParametersError
         For `"complete"`, `"block"` and `"diagonal"` if parameters are tied.
     """
-    if uncertainty is None and structure == "complete":
+    if uncertainty is None and choice("structure", structure, ("auto", "complete", *SOLVERS)) == "complete":
         layout, rows = Layout(circuit, flag("include_inputs", include_inputs)), read_rows(circuit, X, missing)
         alpha = prior_of_weights(layout, prior, pseudocount)
         return np.asarray(log_prob(circuit, rows, missing="marginalize") - costs_of_leaving_out(layout, rows, alpha))

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from flatpc._messages import as_categorical
-from flatpc._options import flag, number
+from flatpc._options import flag, number, wrong
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.estimator.evidence import Evidence, read_events
@@ -28,8 +28,17 @@ if TYPE_CHECKING:
 
 
 def _has_categories(density: Any) -> bool:
-    """Whether there is a column whose categories have probabilities; scikit-learn's tools look before they ask."""
-    return hasattr(density, "columns_") and any(column.is_discrete for column in density.columns_.columns)
+    """Whether there is a column whose categories have probabilities; scikit-learn's tools look before they ask.
+
+    Raises `OptionError` if there is none in the table, which is then the cause of scikit-learn's `AttributeError`.
+    """
+    if not hasattr(density, "columns_"):
+        return False
+    if not any(column.is_discrete for column in density.columns_.columns):
+        raise OptionError(
+            "No column of the table has categories, so that predict_proba has no probabilities to give; ask predict."
+        )
+    return True
 
 
 class Questions:
@@ -214,6 +223,8 @@ class Questions:
         """
         found = self._numbers(column)
         several = [number("q", each, 0.0, 1.0) for each in (q if np.ndim(q) else [q])]
+        if not several:
+            raise wrong("q", q, "give a probability, or a list of at least one.")
         given = self._given(X, column)
         out = np.stack([found.rounded(given.quantile(each)) for each in several], axis=1)
         return found.shown(out if np.ndim(q) else out[:, 0])

@@ -21,6 +21,7 @@ from flatpc.circuit.rows import read_rows
 from flatpc.curvature.layout import Layout, parameters_of
 from flatpc.curvature.posterior import Posterior, laplace
 from flatpc.engine.contract import get_engine
+from flatpc.tables.reading import from_torch, is_torch
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -209,7 +210,7 @@ def _em(post: Posterior) -> Circuit:
 def _chosen(rows: Any, n: int) -> Any:
     """Row numbers, or a mask, as a mask."""
     try:
-        named = np.asarray(rows)
+        named = from_torch(rows) if is_torch(rows) else np.asarray(rows)
     except (TypeError, ValueError):
         named = np.array(None)
     if named.dtype == np.bool_ and named.shape == (n,):

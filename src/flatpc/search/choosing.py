@@ -15,6 +15,7 @@ from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice
 from flatpc.search.folds import check_jobs
 from flatpc.search.from_sources import learn_on
+from flatpc.search.judging import JUDGES
 from flatpc.search.plans import Wishes, check_wishes
 from flatpc.search.samples import Sample
 from flatpc.search.stages import Search, Watch
@@ -179,6 +180,7 @@ def search(
 ) -> Choice:
     """`choose` for rows that have been read; columns may have several families to choose from. `names` are for messages."""
     wishes = wishes or Wishes()
+    choice("judge", judge, JUDGES)
     work = read_effort(effort)
     kinds, spent = choose_families(rows, families, seed_number(seed), FAMILIES_SHARE * work)
     check_wishes(wishes, kinds)

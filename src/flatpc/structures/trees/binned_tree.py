@@ -118,8 +118,8 @@ def binned_tree(
 
 def _have_neighbours(families: Sequence[Family], ordered: Any) -> list[bool]:
     """Columns whose states are in order: numbers, and categories that are said to be."""
-    listed = isinstance(ordered, Iterable)
-    given = list(ordered) if listed else [ordered]
+    listed = isinstance(ordered, Iterable) and not isinstance(ordered, str | bytes)
+    given: list[Any] = list(ordered) if listed else [ordered]
     known = [listed and isinstance(v, int | np.integer) and 0 <= v < len(families) for v in given]
     if not all(known):
         text = f"ordered has {given[known.index(False)]!r}; give a list of columns, from 0 to {len(families) - 1}."
