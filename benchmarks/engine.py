@@ -276,7 +276,7 @@ def unsettled() -> Numbers:
 
     def ask(evaluator: Evaluator) -> Any:
         gradient = np.zeros(evaluator.program.n_weights, evaluator.dtype)
-        return evaluator._add_unsettled(evidence, rows, weights, gradient, np.zeros(evaluator.program.n_inputs))
+        return evaluator._add_unsettled(evidence, rows, weights, gradient, np.zeros(evaluator.program.n_inputs), None)
 
     np.testing.assert_allclose(ask(single), ask(double), rtol=1e-5)
     again, by_row = best(lambda: ask(single), lambda: ask(double), fewest=1, clock=time.thread_time)
