@@ -1,9 +1,9 @@
 """Tables of columns and of pairs of columns, as smooth as leave-one-out likes them best.
 
-The counts n [a, b] of a pair are spread over neighbouring values, J = K n Lᵀ, and drawn to the child's distribution m by s further
-rows: p(b | a) = (J[a, b] + s m[b]) / (Σ_b J[a, b] + s). A row at (a, b) has added K[a, a] L[b, b] to J[a, b] and K[a, a] to the sum.
-Without these, and with m of the other rows, p judges that row by all others. Rows at the same (a, b) are judged alike, so that
-the total is a sum over cells.
+The counts n [a, b] of a pair are spread over neighbouring values, J = K n Lᵀ, and drawn to the child's distribution m by s
+further rows: p(b | a) = (J[a, b] + s m[b]) / (Σ_b J[a, b] + s). A row at (a, b) adds K[a, a] L[b, b] to J[a, b] and K[a, a] to
+the sum. Without these, and with m of the other rows, p judges that row by all others. Rows at the same (a, b) are judged alike,
+so that the total is a sum over cells.
 """
 
 from __future__ import annotations
