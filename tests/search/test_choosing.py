@@ -250,7 +250,7 @@ def test_categorical_gaussian_and_mixed_tables():
     rng = np.random.default_rng(0)
     group = rng.integers(0, 3, 300)
     X = np.stack([group, rng.normal(3.0 * group, 0.3), rng.poisson(1 + 4 * group), group != 1], axis=1)
-    mixed = quick(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
+    mixed = quick(X, family=["categorical", "gaussian", "poisson", "bernoulli"], effort=2.0)
     apart = fp.structures.factorized(X, family=["categorical", "gaussian", "poisson", "bernoulli"])
     assert mixed.circuit.log_prob(X).mean() > apart.log_prob(X).mean() + 1.0
     assert {c.structure for c in mixed.candidates} >= {"factorized", "hclt", "mixture"}

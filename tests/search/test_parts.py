@@ -176,7 +176,9 @@ def test_plans_suit_columns_and_rows():
     bits, mixed, numbers = [fp.Bernoulli()] * 3, [fp.Bernoulli(), fp.Gaussian()], [fp.Gaussian()] * 2
     rows = {n: Sample(np.zeros((n, 3))) for n in (30, 100, 5000)}
     assert set(names(counted_plans(bits, Wishes(), 30))) == {"factorized", "chow_liu"}
-    assert set(names(counted_plans(bits, Wishes(), 30, ordered=[1]))) == {"factorized", "chow_liu", "binned_tree"}
+    levels = [*bits, fp.Categorical(3)]
+    assert set(names(counted_plans(levels, Wishes(), 30))) == {"factorized", "chow_liu", "binned_tree"}
+    assert set(names(counted_plans(levels, Wishes(), 30, bins=False))) == {"factorized", "chow_liu"}
     assert set(names(counted_plans(mixed, Wishes(), 30))) == {"factorized", "kernels"}
     assert set(names(counted_plans(mixed, Wishes(), 5000))) == {"factorized"}
     assert set(names(counted_plans([*mixed, fp.Poisson()], Wishes(), 5000))) == {"factorized", "binned_tree"}

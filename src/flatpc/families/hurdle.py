@@ -306,3 +306,20 @@ class Hurdle(Family):
     def with_floor(self, floor: float) -> Hurdle:
         """The family's own."""
         return replace(self, family=self.family.with_floor(floor))
+
+
+def sure_of(values: Array, family: Family, parameters: Parameters, share: float) -> tuple[Family, dict[str, Array]]:
+    """One unit for each value, which is sure of it but for `share`: that goes to other values, by the one unit of the family.
+
+    >>> kind, units = sure_of(np.array([0.0, 2.0]), Gaussian(), {"mean": np.zeros(1), "variance": np.ones(1)}, 0.1)
+    >>> np.exp(kind.log_density(units, np.array([0.0, 2.0]))).round(3).tolist()
+    [[0.9, 0.0], [0.0, 0.9]]
+    """
+    rest = family.family if isinstance(family, Hurdle) else family
+    low, high = rest.bounds
+    step = 1.0 if rest.grid is None else rest.grid[0]
+    if rest.discrete and len(values) > (high - low) / step:
+        share = 0.0  # there are no others
+    shares = np.append(np.eye(len(values)) * (1 - share), np.full((len(values), 1), share), axis=1)
+    own = {name: np.repeat(parameters[name], len(values), axis=0) for name in rest.names}
+    return Hurdle(tuple(values.tolist()), rest), {"shares": shares, **own}

@@ -185,13 +185,8 @@ def search(
     kinds, spent = choose_families(rows, families, seed_number(seed), FAMILIES_SHARE * work)
     check_wishes(wishes, kinds)
     normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
-    # Categories that were chosen among families of numbers are whole numbers.
-    whole = [
-        j for j, given in enumerate(families)
-        if kinds[j].is_free_table and not isinstance(given, Family) and not all(family.is_free_table for family in given)
-    ]  # fmt: skip
     return Search(
-        rows, kinds, normal, whole, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
+        rows, kinds, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
         choice("missing", missing, MISSING), thread_count(n_threads), check_jobs(n_jobs), names, watch, say, checkpoints,
     ).run()  # fmt: skip

@@ -61,7 +61,7 @@ class Counted:
         return fit_tree_mixture(self.rows.X, self._sizes, seed=self.seed, row_weights=self.rows.weights, **options)
 
     def _binned_tree(self, **options: Any) -> Judged:
-        circuit = binned_tree(self.rows.X, family=list(self.families), sample_weight=self.rows.weights, **options)
+        circuit = binned_tree(self.rows.X, family=list(self.families), seed=self.seed, sample_weight=self.rows.weights, **options)
         log_prob = circuit.log_prob(self.valid, missing="marginalize") if len(self.valid) else np.empty(0)
         return np.asarray(log_prob), lambda: circuit
 

@@ -70,15 +70,19 @@ NAMES = {
     "mixture": "mixture of independent columns",
     "rat_spn": "random tensorised circuit",
 }
-SEVERAL = {"tree_mixture": "mixture of {} Chow-Liu trees", "hclt": "{} hidden Chow-Liu trees"}
+SEVERAL = {
+    "binned_tree": "{} trees of bins",
+    "tree_mixture": "mixture of {} Chow-Liu trees",
+    "hclt": "{} hidden Chow-Liu trees",
+}
 """Names of those that may have several trees."""
 STRUCTURES = tuple(NAMES)
 KERNELS = (0.1, 0.03, 0.3, 0.01, 0.6, 0.003)
 """Shares of kernel densities, where not all columns have categories; what is often best comes first."""
-BINS = 24
-"""Of a number, at the most."""
-BINNED_TREES = ((0.5, 2.0), (0.5, 0.5), (0.9, 2.0), (0.9, 0.5), (0.5, 10.0))
-"""Spread and smoothing of trees of bins."""
+BINS = 40
+"""Of a number in a tree of bins, at the most."""
+BINNED_TREES = (1, 12)
+"""So many of them."""
 MOST_KERNELS = 1000
 """Rows, and so components, of one; of more rows, it is tried only if it is asked for, around some of them."""
 
@@ -160,7 +164,7 @@ class Plan:
         elif self.structure == "kernels":
             built = work.of_kernels(min(n_rows, MOST_KERNELS), n_variables)
         elif self.structure == "binned_tree":
-            built = work.of_binned_tree(n_rows, families, self.options["bins"])
+            built = work.of_binned_tree(n_rows, families, self.options["bins"], self.options["n_trees"])
         else:
             mixed = self.structure == "tree_mixture" or self.options.get("trees") == "clusters"
             tree = work.of_tree(n_rows, n_variables, n_values)
@@ -198,18 +202,16 @@ class Plan:
             return structures.rat_spn(
                 len(families), depth=depth, n_repetitions=repetitions, n_sums=size, n_inputs=size, family=families, seed=seed
             )
-        chosen = {"seed": seed} if self.trained or self.structure == "tree_mixture" else {}
+        chosen = {"seed": seed} if self.trained or "n_trees" in self.options else {}
         made: Circuit = getattr(structures, self.structure)(
             rows.X, family=families, sample_weight=rows.weights, **chosen, **self.options
         )
         return made
 
 
-def counted_plans(
-    families: Sequence[Family], wishes: Wishes, n_rows: int, n_given: int = 0, ordered: Sequence[int] = ()
-) -> list[Plan]:
+def counted_plans(families: Sequence[Family], wishes: Wishes, n_rows: int, n_given: int = 0, bins: bool = True) -> list[Plan]:
     """Independent columns; Chow-Liu trees where all columns have categories, and kernel densities of few rows where not; trees
-    of bins where some columns are whole numbers. Those of them that have categories are the `ordered` ones.
+    of bins, unless there are to be no `bins`, where some columns are whole numbers or have more than two categories.
 
     Where more validation rows are given than rows to learn from, columns' spread may be that of both.
     """
@@ -217,12 +219,9 @@ def counted_plans(
     plans = [Plan("factorized", {"smoothing": s}) for s in (FACTORIZED if any(tables) else [1.0])]
     if all(tables) and len(families) > 1:
         plans += [Plan("chow_liu", {"smoothing": s, "prior": prior}) for prior, several in TREES for s in several]
-    whole = len(ordered) > 0 or any(kind.discrete and not table for kind, table in zip(families, tables, strict=True))
-    if wishes.structure == "binned_tree" or (len(families) > 1 and whole):
-        plans += [
-            Plan("binned_tree", {"bins": BINS, "spread": spread, "smoothing": smoothing, "ordered": tuple(ordered)})
-            for spread, smoothing in BINNED_TREES
-        ]
+    several = any(kind.discrete and (kind.n_categories or 3) > 2 for kind in families)
+    if wishes.structure == "binned_tree" or (bins and several and len(families) > 1):
+        plans += [Plan("binned_tree", {"bins": BINS, "smoothing": None, "n_trees": n}) for n in BINNED_TREES]
     if wishes.structure == "kernels" or (not all(tables) and n_rows <= MOST_KERNELS):
         plans += [Plan("kernels", {"share": share, "smoothing": 1.0}) for share in KERNELS]
     if not all(tables) and n_rows < n_given:

@@ -56,8 +56,10 @@ WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FRONTS_SHARE = 0.1
 """Of the work, the most for the choice of maps."""
-KERNELS_SHARE, KERNELS_MARGIN = 0.1, 5e-3
-"""Of the work, by when kernel densities are to be done; and by what they have to lower the NLL to be averaged, being large."""
+COSTLY_SHARES = {"kernels": 0.1, "binned_tree": 0.25}
+"""Of the work, by when counted models that take a while are to be done."""
+KERNELS_MARGIN = 5e-3
+"""By how much kernel densities have to lower the NLL to be averaged, being large."""
 MIXTURES_SHARE = 0.2
 """Of the work, by when mixtures of trees are to be done."""
 START_SHARE = 0.2
@@ -82,17 +84,16 @@ class Search:
     """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
-        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family], ordered: Sequence[int],
+        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family],
         valid: Sample | None, effort: float, spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any,
         average: bool, time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
         names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
         checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
-        self.ordered = () if judge in BY_CURVATURE else ordered
-        """Columns of categories that are whole numbers."""
         self.given = valid is not None
-        self.refits = not self.given and judge not in BY_CURVATURE
+        self.by_rows = judge not in BY_CURVATURE
+        self.refits = not self.given and self.by_rows
         """Whether what is chosen is learnt again from all rows."""
         cheap = REPEATED_TREES * of_tree(*rows.X.shape) < self.effort
         repeats = 2 if cheap else 1
@@ -171,9 +172,9 @@ class Search:
         task, wishes = self.task, self.wishes
         train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
         n_given = len(task.splits[0].valid) if self.given else 0
-        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given, self.ordered)):
-            costly = plan.structure in ("kernels", "binned_tree")
-            if not costly or self.spent + self._cost(plan) <= KERNELS_SHARE * self.effort or not self.pool:
+        for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given, self.by_rows)):
+            share = COSTLY_SHARES.get(plan.structure, math.inf)
+            if self.spent + self._cost(plan) <= share * self.effort or not self.pool:
                 self._try(plan)
         self._say("counted models")
         for plan in mixture_plans(task.families, train, wishes):

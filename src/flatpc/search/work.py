@@ -36,6 +36,8 @@ _MIXED_PAIR = 7e-6
 _MIXED_PAIR_ROW = 2e-10
 _CELL = 5e-8
 _MIXED_CELL = 5e-7
+_JUDGED_CELL = 3e-7
+_JUDGED_EDGE = 1.5e-3
 _CLUSTER = 1e-7
 _KERNEL = 6e-9
 _TRIAL = 3.5e-4
@@ -96,12 +98,13 @@ def of_kernels(n_rows: int, n_variables: int) -> float:
     return of_setup(n_variables) + _KERNEL * n_rows**2 * n_variables
 
 
-def of_binned_tree(n_rows: int, families: Sequence[Family], bins: int) -> float:
-    """A tree of bins: all pairs are counted, and each column's inputs are fitted twice, to rows that count for every state."""
-    sizes = [family.n_categories if family.is_free_table else bins for family in families]
-    tree = of_tree(n_rows, len(families), sum(size or 0 for size in sizes))
-    fitted = sum(family.cost.statistics + (family.cost.update / max(n_rows, 1)) for family in families)
-    return tree + of_setup(len(families)) + 2 * _MULTIPLICATION * n_rows * bins * fitted
+def of_binned_tree(n_rows: int, families: Sequence[Family], bins: int, n_trees: int) -> float:
+    """Trees of bins: all pairs are counted and compared, each edge has its smoothing chosen, and inputs are fitted."""
+    sizes = [(family.n_categories or 0) if family.is_free_table else min(bins, n_rows) for family in families]
+    tree = of_tree(n_rows, len(families), sum(sizes)) + _JUDGED_CELL * sum(sizes) ** 2 + _JUDGED_EDGE * len(families)
+    numbers = [family for family in families if not family.is_free_table]
+    fitted = sum(family.cost.statistics + (family.cost.update / max(n_rows, 1)) for family in numbers)
+    return n_trees * (tree + of_setup(len(families)) + 2 * _MULTIPLICATION * n_rows * bins * fitted)
 
 
 def of_clusters(n_rows: int, n_variables: int, n_clusters: int) -> float:
