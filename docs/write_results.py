@@ -23,6 +23,7 @@ from flatpc.paper.results import Results, versions
 from flatpc.paper.rivals import standard_normal
 from flatpc.paper.summary import contradictions, differences, summary
 from flatpc.paper.text_tables import markdown
+from flatpc.paper.uses import page as uses_page
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
@@ -47,6 +48,7 @@ def texts() -> dict[str, str]:
         "never-lose-table.md": f"{_run_with('never-lose')} {never_lose_table.as_markdown(cells)}",
         "without-validation-table.md": without_validation.as_markdown(without_validation.entries(_runs("without-validation"))),
         "tables-table.md": people_page.as_markdown(people_page.found(_runs("tables"))),
+        "uses-table.md": uses_page.as_markdown(uses_page.found(_runs("uses"))),
         "mnist-table.md": mnist.as_markdown(figures.load("mnist", RESULTS)) + "\n",
         "judges-table.md": judges.as_markdown(judges.cells(_runs("judges"))),
         "gap-ranks-table.md": gap_ranks.as_markdown({name: _runs(name) for name in ("table1", "table2")}),

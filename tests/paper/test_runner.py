@@ -201,6 +201,7 @@ class TestTables:
             "without-validation": {"default", "chow_liu"},
             "tables": {"default", "mixture", "kde"},
             "judges": {"cv", "valid"},
+            "uses": {"default", "boosting"},
         }
         assert methods >= least.get(name, {"plain"})
 

@@ -12,6 +12,8 @@ from flatpc.paper import judges, people, protocols, simple_densities, without_va
 from flatpc.paper.cells import Cell, Metrics
 from flatpc.paper.never_lose import CONTENDERS, Options, never_lose_cell
 from flatpc.paper.training import einsum_cell, hclt_cell
+from flatpc.paper.uses import cells as uses
+from flatpc.paper.uses.page import USES
 
 
 def _grid(*strengths: float) -> tuple[str, ...]:
@@ -69,6 +71,8 @@ class Table:
     """Methods that the protocols `text` and `ours` do alike, so that one run counts for both."""
     missing: Callable[[Cell], str] | None = None
     """Which package a cell needs that is not installed, and how to get it, or nothing; such cells are skipped."""
+    compared: tuple[str, ...] = ("train_nll", "valid_nll", "test_nll")
+    """Numbers that are compared when a cell is run again; sharpness has a heavy tail, in which a rounding error may be seen."""
 
     def cells(
         self,
@@ -168,6 +172,14 @@ TABLES = {
         {"datasets": ("sklearn/iris", "sklearn/wine", "spiral"), "fractions": (1.0,), "trials": (0,),
          "methods": ("independent", "mixture", "kde", "default")},
         fractions=(1.0,), trials=people.TRIALS, timed=("flow",), missing=people.missing,
+    ),
+    "uses": Table(
+        "uses", "What people do with a model of a table: gaps filled, classes predicted, rows made up, odd ones found",
+        uses.run_cell, {"text": uses.Settings()}, tuple(uses.CLASSES), {"text": uses.METHODS}, {"text": ()},
+        {"datasets": ("sklearn/wine",), "fractions": (1.0,), "trials": (0,),
+         "methods": ("default", "tuned", "neighbours", "boosting", "isolation-forest")},
+        fractions=(1.0,), trials=uses.TRIALS, missing=uses.missing, tolerance=0.02,
+        compared=tuple(use.metric for use in USES),
     ),
     "judges": Table(
         "judges", "Judges of models without validation rows", judges.run_cell, {"text": judges.Settings()}, tuple(sorted(DEBD)),

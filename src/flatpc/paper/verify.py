@@ -16,8 +16,6 @@ from flatpc.paper.results import read_table
 from flatpc.paper.runner import run_cell
 from flatpc.paper.tables import Table, table
 
-COMPARED = ("train_nll", "valid_nll", "test_nll")
-"""Sharpness has a heavy tail, in which a rounding error may be seen."""
 LONGEST = 300.0
 """Seconds. What took longer is not run again, nor what was given a time to stop at."""
 
@@ -70,8 +68,8 @@ def _can_be_checked(row: Result, declared: Table, protocols: Sequence[str] | Non
 def compare(row: Result, declared: Table) -> Check:
     """Run one row again."""
     again = run_cell(row.cell, declared.run, declared.settings[row.cell.protocol], row.key)
-    names = [metric for metric in COMPARED if metric in row.metrics]
+    names = [metric for metric in declared.compared if metric in row.metrics]
     if again.error or not names:
-        return Check(row.cell, math.inf, declared.tolerance, again.error or "it has no NLL to compare")
+        return Check(row.cell, math.inf, declared.tolerance, again.error or "it has no number to compare")
     gaps = [abs(again.metrics[m] - row.metrics[m]) / max(1.0, abs(row.metrics[m])) for m in names]
     return Check(row.cell, max(gaps), declared.tolerance)
