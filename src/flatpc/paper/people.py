@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from flatpc._extras import need
+from flatpc._extras import lacking
 from flatpc._typing import Array
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED, Column, TableSplits, load, load_mixed, load_packaged
-from flatpc.errors import MissingPackageError
 from flatpc.paper.cells import Cell, Metrics
 
 BLOCKS = 20
@@ -71,12 +70,7 @@ def missing(cell: Cell) -> str:
     needed = [(PACKAGES.get(cell.method, "numpy"), "rivals", cell.method)]
     if cell.dataset in PACKAGED:
         needed.append((PACKAGED[cell.dataset].package, "tables", cell.dataset))
-    for package, extra, what in needed:
-        try:
-            need(package, extra, what)
-        except MissingPackageError as reason:
-            return str(reason)
-    return ""
+    return lacking(*needed)
 
 
 def metrics(data: TableSplits, scores: dict[str, Array], more: Metrics) -> Metrics:

@@ -28,10 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._extras import need
+from flatpc._extras import lacking
 from flatpc._typing import Array
 from flatpc.datasets import PACKAGED, TableSplits, load_packaged
-from flatpc.errors import MissingPackageError
 from flatpc.estimator.density import CircuitDensity
 from flatpc.paper.cells import Cell, Metrics
 from flatpc.paper.uses import rivals
@@ -82,12 +81,7 @@ def missing(cell: Cell) -> str:
     """Why a cell can't be run here; nothing if it can."""
     needed = [(PACKAGED[cell.dataset].package, "tables", cell.dataset)]
     needed += [(PACKAGES[cell.method], "uses", cell.method)] if cell.method in PACKAGES else []
-    for package, extra, what in needed:
-        try:
-            need(package, extra, what)
-        except MissingPackageError as reason:
-            return str(reason)
-    return ""
+    return lacking(*needed)
 
 
 def gaps(data: TableSplits, seed: int) -> NDArray[np.bool_]:
@@ -98,16 +92,15 @@ def gaps(data: TableSplits, seed: int) -> NDArray[np.bool_]:
     return hidden
 
 
-def _learnt(data: TableSplits, seed: int, settings: Settings) -> tuple[CircuitDensity, Any]:
-    rows = _both(data)
-    density = CircuitDensity(random_state=seed, effort=settings.effort, verbose=False, missing="marginalize")
-    return density.fit(rows), rows
+def _learnt(rows: Any, seed: int, settings: Settings) -> CircuitDensity:
+    return CircuitDensity(random_state=seed, effort=settings.effort, verbose=False, missing="marginalize").fit(rows)
 
 
 @lru_cache(maxsize=1)
 def _learnt_once(name: str, seed: int, settings: Settings) -> tuple[CircuitDensity, Any]:
     """`default`, `samples` and `tuned` come one after the other, with the same model."""
-    return _learnt(load_packaged(name, seed=seed), seed, settings)
+    rows = _both(load_packaged(name, seed=seed))
+    return _learnt(rows, seed, settings), rows
 
 
 def _both(data: TableSplits) -> Any:
@@ -146,8 +139,7 @@ def _one_class(data: TableSplits, target: int, seed: int, settings: Settings) ->
     usual, test, odd = rivals.of_largest_class(data, target)
     names = [column.name for i, column in enumerate(data.columns) if i != target]
     learnt, asked = (replace(data, train=rows, valid=rows[:0], test=rows).frame("train").select(names) for rows in (usual, test))
-    density = CircuitDensity(random_state=seed, effort=settings.effort, verbose=False, missing="marginalize").fit(learnt)
-    return odd_rows_found(np.asarray(density.anomaly_score(asked)), odd)
+    return odd_rows_found(np.asarray(_learnt(learnt, seed, settings).anomaly_score(asked)), odd)
 
 
 def _prediction(density: CircuitDensity, data: TableSplits, target: int) -> Metrics:
