@@ -65,7 +65,9 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     drop = limits(V)[0]
     to = B.at[s, VALUE] + u * stride
     e, lost = 0.0, -np.inf
-    mantissa, exponent = np.ones(k), np.zeros(k)
+    mantissa, exponent = np.empty(k), np.empty(k)
+    for j in range(k):
+        mantissa[j], exponent[j] = 1.0, 0.0
     first, last = P.steps[s, CHILD], P.steps[s, CHILD_END]
     # So many factors of kept entries can't underflow in double precision, and neither can they after rescaling.
     together = max(1, _DOUBLE_EXPONENT // (-2 * drop))
@@ -102,7 +104,7 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     for j in range(k):
         if mantissa[j] > 0:
             if exponent[j] - top > drop:
-                V[to + j] = math.ldexp(mantissa[j], int(exponent[j] - top))
+                V[to + j] = math.ldexp(mantissa[j], np.int64(exponent[j] - top))
             else:
                 lost = max(lost, float(drop))
     E[B.at[s, ROW] + u] = e + top

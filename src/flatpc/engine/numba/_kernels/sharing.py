@@ -182,7 +182,7 @@ def small_symbols(X, out, count, number):
                 x = X[r, v]
                 k = SMALL
                 if x >= 0.0 and x < SMALL:
-                    k = int(x)
+                    k = np.int64(x)
                     if k != x:
                         count[v] = -1
                         break

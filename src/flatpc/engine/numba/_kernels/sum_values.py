@@ -37,7 +37,7 @@ def _sift(V, at, k, lost, underflowed):
     drop, keep, _ = limits(V)
     if lost == np.inf:
         return lost
-    threshold = math.ldexp(1.0, int(max(float(drop), min(lost + keep, 100.0))))
+    threshold = math.ldexp(1.0, np.int64(max(float(drop), min(lost + keep, 100.0))))
     bound, kept = -np.inf, False
     for n in range(k):
         x = V[at + n]

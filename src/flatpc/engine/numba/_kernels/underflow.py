@@ -74,7 +74,7 @@ def exponent_of(x):
 @inner
 def power_of_two(shift, most):
     """2^shift; 0 far below, and 2^most above that."""
-    return math.ldexp(1.0, int(min(max(shift, -2000.0), most)))
+    return math.ldexp(1.0, np.int64(min(max(shift, -2000.0), most)))
 
 
 @inner
