@@ -28,7 +28,18 @@ class _NoPlace:
         """Do nothing."""
 
 
-class Part(Library):  # type: ignore[misc, valid-type]
+class Whole(Library):  # type: ignore[misc, valid-type]
+    """Native code; functions that are only declared, most of them, are not optimised one by one as numba does."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
+
+
+class Part(Whole):
     """A function in LLVM's language with all it calls; it has no address."""
 
     @property
@@ -67,7 +78,7 @@ def compiling(target: Any) -> Iterator[None]:
 
         def create(name: str) -> Any:
             flags = _ConfigStack.top_or_none()
-            return (Part if flags is not None and flags.no_cpython_wrapper else Library)(generator, name)
+            return (Part if flags is not None and flags.no_cpython_wrapper else Whole)(generator, name)
 
         generator.create_library = create
         try:

@@ -7,6 +7,7 @@ code of what nobody calls (`parts.py`).
 
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.core import compiler
 from numba.core.registry import CPUDispatcher
@@ -14,6 +15,8 @@ from numba.core.registry import CPUDispatcher
 from flatpc.engine.numba import parts
 
 KERNEL = {"nopython": True, "nogil": True, "boundscheck": False, "no_cfunc_wrapper": True}
+whole: Any = np.int64
+"""A number without what is behind the point; numba would compile `int` as a function of its own."""
 _INNER = {"nopython": True, "boundscheck": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 
@@ -43,7 +46,7 @@ class _ByAddress(compiler.Compiler):
     """Makes native code also of what has no wrapper."""
 
     def define_pipelines(self) -> Any:
-        self.state.library = parts.Library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library = parts.Whole(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
 

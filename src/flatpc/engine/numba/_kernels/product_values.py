@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, ROW, SCOPE, STRIDE, VALUE, WIDTH
-from flatpc.engine.numba._kernels.compiling import inner, loop
+from flatpc.engine.numba._kernels.compiling import inner, loop, whole
 from flatpc.engine.numba._kernels.rows import extremes, fill_row, multiply_rows, multiply_three_rows, scale_row, set_scaled_row
 from flatpc.engine.numba._kernels.underflow import exponent_of, limits
 from flatpc.engine.numba._kernels.work_items import child_row
@@ -104,7 +104,7 @@ def _hadamard_with_care(P, B, V, E, L, s, u):
     for j in range(k):
         if mantissa[j] > 0:
             if exponent[j] - top > drop:
-                V[to + j] = math.ldexp(mantissa[j], np.int64(exponent[j] - top))
+                V[to + j] = math.ldexp(mantissa[j], whole(exponent[j] - top))
             else:
                 lost = max(lost, float(drop))
     E[B.at[s, ROW] + u] = e + top

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc.engine.numba._kernels.compiling import inner, kernel
+from flatpc.engine.numba._kernels.compiling import inner, kernel, whole
 from flatpc.engine.numba._kernels.threads import ring
 from flatpc.engine.numba._kernels.tickets import finish, hand_in, take
 
@@ -182,7 +182,7 @@ def small_symbols(X, out, count, number):
                 x = X[r, v]
                 k = SMALL
                 if x >= 0.0 and x < SMALL:
-                    k = np.int64(x)
+                    k = whole(x)
                     if k != x:
                         count[v] = -1
                         break

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, ROW, STRIDE, VALUE, WEIGHT, WIDTH
-from flatpc.engine.numba._kernels.compiling import inner, loop
+from flatpc.engine.numba._kernels.compiling import inner, loop, whole
 from flatpc.engine.numba._kernels.dense import FAST, multiply_transposed
 from flatpc.engine.numba._kernels.rows import smallest
 from flatpc.engine.numba._kernels.underflow import exponent_of, largest_scale, limits, power_of_two
@@ -37,7 +37,7 @@ def _sift(V, at, k, lost, underflowed):
     drop, keep, _ = limits(V)
     if lost == np.inf:
         return lost
-    threshold = math.ldexp(1.0, np.int64(max(float(drop), min(lost + keep, 100.0))))
+    threshold = math.ldexp(1.0, whole(max(float(drop), min(lost + keep, 100.0))))
     bound, kept = -np.inf, False
     for n in range(k):
         x = V[at + n]

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from flatpc.engine.numba._kernels.columns import CHILD, CHILD_END, ROW, STRIDE, VALUE, WIDTH
-from flatpc.engine.numba._kernels.compiling import inner, kernel
+from flatpc.engine.numba._kernels.compiling import inner, kernel, whole
 
 LN2 = math.log(2.0)
 FAR = -1e12
@@ -74,7 +74,7 @@ def exponent_of(x):
 @inner
 def power_of_two(shift, most):
     """2^shift; 0 far below, and 2^most above that."""
-    return math.ldexp(1.0, np.int64(min(max(shift, -2000.0), most)))
+    return math.ldexp(1.0, whole(min(max(shift, -2000.0), most)))
 
 
 @inner
