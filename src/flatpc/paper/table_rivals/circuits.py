@@ -81,7 +81,7 @@ class Scorer:
         # Cells are boxes behind maps too; what lies below all values is no part of one.
         least = np.array([family.marginal_family(j).bounds[0] for j in range(family.n_variables)])
         start = np.where(np.isfinite(least), least, 0.0)
-        low = family.forward(np.where(np.isfinite(least), np.maximum(x - r / 2, start + 1e-9 * (x - start)), x - r / 2))
+        low = family.forward(np.where(np.isfinite(least), np.maximum(x - r / 2, start + 1e-9 * (x + r / 2 - start)), x - r / 2))
         high = family.forward(x + r / 2)
         centre, width = (low + high) / 2, high - low
         factors = np.linalg.cholesky(covariance)
