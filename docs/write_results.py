@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flatpc.circuit.files import replace_file
-from flatpc.paper import figures, full_data, gap_ranks, judges, never_lose_table, people_page, without_validation
+from flatpc.paper import figures, full_data, gap_ranks, judges, more_rows, never_lose_table, people_page, without_validation
 from flatpc.paper.cells import Result
 from flatpc.paper.comparison import Comparison
 from flatpc.paper.cost import table_cost
@@ -48,6 +48,7 @@ def texts() -> dict[str, str]:
         "never-lose-table.md": f"{_run_with('never-lose')} {never_lose_table.as_markdown(cells)}",
         "without-validation-table.md": without_validation.as_markdown(without_validation.entries(_runs("without-validation"))),
         "tables-table.md": people_page.as_markdown(people_page.found(_runs("tables"))),
+        "more-rows-table.md": more_rows.as_markdown(_runs("more-rows")),
         "uses-table.md": uses_page.as_markdown(uses_page.found(_runs("uses"))),
         "mnist-table.md": mnist.as_markdown(figures.load("mnist", RESULTS)) + "\n",
         "judges-table.md": judges.as_markdown(judges.cells(_runs("judges"))),

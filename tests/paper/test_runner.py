@@ -202,6 +202,7 @@ class TestTables:
             "tables": {"default", "mixture", "kde"},
             "judges": {"cv", "valid"},
             "uses": {"default", "boosting"},
+            "more-rows": {"rows=3200"},
         }
         assert methods >= least.get(name, {"plain"})
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import lognorm, multivariate_normal, norm
 
 import flatpc as fp
 from flatpc.datasets import Column, TableSplits, load_packaged
@@ -202,6 +202,32 @@ def test_the_bounded_score_adds_up_to_one():
     rows = np.full((len(positive), 4), np.nan)
     rows[:, 1] = positive
     assert np.exp(scorer(rows)).sum() * r[1] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_cell_at_the_edge_of_a_mapped_pair():
+    family = fp.families.MappedGaussian(2, transforms=(fp.families.Log(), None))
+    units = {"mean": np.array([[-3.0, 0.5]]), "covariance": np.array([np.diag([0.5, 2.0])])}
+    circuit = fp.Circuit([fp.Input(variables=(0, 1), family=family)], {0: units})
+    r = np.array([0.1, 0.2])
+    found = Scorer(circuit, "bounded", np.array([True, True]), r)(np.array([[0.0, 0.4], [0.3, 0.4]]))
+    first = [lognorm.cdf(high, np.sqrt(0.5), scale=np.exp(-3.0)) for high in (0.05, 0.25, 0.35)]
+    second = np.diff(norm.cdf([0.3, 0.5], 0.5, np.sqrt(2.0)))[0]
+    wanted = np.log(np.array([first[0], first[2] - first[1]]) * second / r.prod())
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_missing_values_of_a_pair_are_summed_out():
+    family = fp.families.MappedGaussian(2, transforms=(fp.families.Log(), None))
+    units = {"mean": np.array([[0.2, 0.5], [0.1, -1.0]]), "covariance": np.array([[[0.5, 0.3], [0.3, 2.0]], np.eye(2)])}
+    pair = fp.Input(variables=(0, 1), family=family, width=2)
+    circuit = fp.Circuit([pair, fp.Sum((0,), width=1)], {0: units, 1: np.array([[0.4, 0.6]])})
+    scorer = Scorer(circuit, "bounded", np.array([True, True]), np.array([0.1, 0.2]))
+    found = scorer(np.array([[1.3, np.nan], [np.nan, 0.4], [np.nan, np.nan], [1.3, 0.4]]))
+    first = [np.diff(lognorm.cdf([1.25, 1.35], s, scale=np.exp(m)))[0] for m, s in ((0.2, np.sqrt(0.5)), (0.1, 1.0))]
+    second = [np.diff(norm.cdf([0.3, 0.5], m, s))[0] for m, s in ((0.5, np.sqrt(2.0)), (-1.0, 1.0))]
+    wanted = [np.log(np.dot([0.4, 0.6], first) / 0.1), np.log(np.dot([0.4, 0.6], second) / 0.2), 0.0]
+    np.testing.assert_allclose(found[:3], wanted, atol=1e-9)
+    assert np.isfinite(found[3])
 
 
 def test_a_circuit_of_a_table_and_its_rivals_in_the_tables_units():

@@ -141,3 +141,22 @@ def test_committed_rows_are_of_the_grid():
     rows = read_table(RESULTS / "uses.csv", "uses")
     known = {cell.key(table("uses").settings["text"]) for cell in table("uses").cells()}
     assert {row.key for row in rows} <= known
+
+
+def test_an_area_below_a_half_is_chance():
+    [use] = [use for use in USES if use.metric == "told_apart"]
+    chance, more = ({seed: {"told_apart": x} for seed, x in enumerate(xs)} for xs in ((0.3, 0.4, 0.2), (0.5, 0.5, 0.5)))
+    assert verdict(use, chance, more) == "tied"
+    worse = {seed: {"told_apart": x} for seed, x in enumerate((0.7, 0.72, 0.71))}
+    assert verdict(use, chance, worse) == "won"
+
+
+def test_published_rows_stand_beside_ours():
+    numbers = {"told_apart": 0.6, "quality": 0.95}
+    runs = [Result(Cell("uses", "keel/magic", 1.0, 0, "samples", "text"), "k", "0", 1.0, numbers)]
+    page = as_markdown(found(runs))
+    assert "| magic | samples | 0.950 | 0.800 |" in page
+    assert "| magic | TabPC | 0.987 | 0.860 |" in page  # (0.9902 + 0.9830) / 2, 0.8602
+    assert "not been run yet" in as_markdown(
+        found([Result(Cell("uses", "sklearn/wine", 1.0, 0, "samples", "text"), "k", "0", 1.0, numbers)])
+    )

@@ -75,6 +75,20 @@ def test_one_unit_is_fitted_by_maximum_likelihood():
     )
 
 
+def test_families_allow_values_that_they_are_not_tried_on():
+    skewed = np.exp(rng().normal(size=4_000))
+    assert LogNormal in kinds(suitable_numbers(skewed, Traits.of(skewed)))
+    skewed[1] = 0.0  # one of many
+    for family in suitable_numbers(skewed, Traits.of(skewed)):
+        assert not family.outside(skewed).any(), family
+    shares = rng().beta(0.5, 0.5, 4_000)
+    traits = Traits.of(shares)
+    assert Beta in kinds(suitable_numbers(shares, traits))
+    shares[1] = traits.bounds[1]
+    for family in suitable_numbers(shares, traits):
+        assert not family.outside(shares).any(), family
+
+
 def kinds(families):
     return [type(family) for family in families]
 

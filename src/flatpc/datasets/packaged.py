@@ -76,7 +76,7 @@ def load_packaged(name: str, *, seed: int = 0) -> TableSplits:
     source = PACKAGED[choice("name", name, PACKAGED)]
     seed = seed_number(seed)
     need(source.package, "tables", f"The table {name}")
-    columns, rows = _whole(name)
+    columns, rows = whole_table(name)
     order = np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]
     ends = [round(share * len(order)) for share in SHARES]
     train, valid, test = (rows[part] for part in np.split(order, ends))
@@ -91,7 +91,8 @@ def sizes(name: str) -> dict[str, int]:
 
 
 @lru_cache(maxsize=4)
-def _whole(name: str) -> tuple[tuple[Column, ...], Array]:
+def whole_table(name: str) -> tuple[tuple[Column, ...], Array]:
+    """Columns and all rows that have no gaps."""
     raw = PACKAGED[name].read()
     missing = np.any([[value is None for value in values] for values in raw.values()], axis=0)
     columns, rows = [], []

@@ -8,7 +8,7 @@ from typing import Any
 
 from flatpc.datasets import DEBD, MANIFOLDS
 from flatpc.errors import OptionError
-from flatpc.paper import judges, people, protocols, simple_densities, without_validation
+from flatpc.paper import judges, more_rows, people, protocols, simple_densities, without_validation
 from flatpc.paper.cells import Cell, Metrics
 from flatpc.paper.never_lose import CONTENDERS, Options, never_lose_cell
 from flatpc.paper.training import einsum_cell, hclt_cell
@@ -180,6 +180,12 @@ TABLES = {
          "methods": ("default", "tuned", "neighbours", "boosting", "isolation-forest")},
         fractions=(1.0,), trials=uses.TRIALS, missing=uses.missing, tolerance=0.02,
         compared=tuple(use.metric for use in USES),
+    ),
+    "more-rows": Table(
+        "more-rows", "Our default on diamonds, learnt from more and more rows", more_rows.run_cell,
+        {"text": more_rows.Settings()}, (more_rows.TABLE,), {"text": more_rows.METHODS}, {"text": ()},
+        {"datasets": (more_rows.TABLE,), "fractions": (1.0,), "trials": (0,), "methods": more_rows.METHODS[:1]},
+        fractions=(1.0,), trials=more_rows.TRIALS, missing=more_rows.missing, compared=("test_nll", "bounded_nll"),
     ),
     "judges": Table(
         "judges", "Judges of models without validation rows", judges.run_cell, {"text": judges.Settings()}, tuple(sorted(DEBD)),

@@ -84,17 +84,17 @@ def suitable_numbers(x: Array, traits: Traits, weights: Array | None = None) -> 
     >>> [type(family).__name__ for family in suitable_numbers(np.exp(rng.normal(size=500)), Traits(bounds=(0.0, np.inf)))]
     ['Gaussian', 'LogNormal', 'Gamma', 'StudentT']
     """
-    inner = ~np.isin(x, traits.atoms)
+    inner = ~np.isin(x, traits.atoms) & ~np.isnan(x)
     values = _some(x[inner], None if weights is None else weights[inner])
-    rest = values.x
-    if len(np.unique(rest)) < 3:
+    if len(np.unique(values.x)) < 3:
         return (Gaussian(),)
+    least, largest = x[inner].min(), x[inner].max()  # of all values: a family must allow those, too, that it is not tried on
     low, high = traits.bounds
     tried: list[Family] = [StudentT(), Logistic()]
     pieces: list[Family] = []
-    if (rest > 0).all():
+    if least > 0:
         tried += [LogNormal(), Gamma()]
-    if np.isfinite([low, high]).all() and (rest > low).all() and (rest < high).all():
+    if np.isfinite([low, high]).all() and low < least and largest < high:
         pieces = [Histogram(_edges(values, low, high))]
         tried += [Beta(low, high), *pieces]
     plain = _Trial.of(Gaussian(), values)

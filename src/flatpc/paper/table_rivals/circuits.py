@@ -81,12 +81,17 @@ class Scorer:
         # Cells are boxes behind maps too; what lies below all values is no part of one.
         least = np.array([family.marginal_family(j).bounds[0] for j in range(family.n_variables)])
         start = np.where(np.isfinite(least), least, 0.0)
-        low = family.forward(np.where(np.isfinite(least), np.maximum(x - r / 2, start + 1e-9 * (x - start)), x - r / 2))
+        low = family.forward(np.where(np.isfinite(least), np.maximum(x - r / 2, start + 1e-9 * (x + r / 2 - start)), x - r / 2))
         high = family.forward(x + r / 2)
         centre, width = (low + high) / 2, high - low
-        factors = np.linalg.cholesky(covariance)
-        boxes = [log_box(centre, width, mean, factor) for mean, factor in zip(parameters["mean"], factors, strict=True)]
-        return np.stack(boxes, axis=1) - float(np.log(r).sum())
+        out = np.empty((len(x), len(covariance)))
+        for missing in np.unique(np.isnan(x), axis=0):
+            at, known = np.flatnonzero((np.isnan(x) == missing).all(axis=1)), np.flatnonzero(~missing)
+            factors = np.linalg.cholesky(covariance[:, known[:, None], known])
+            means, cells = parameters["mean"][:, known], np.ix_(at, known)
+            boxes = [log_box(centre[cells], width[cells], mean, factor) for mean, factor in zip(means, factors, strict=True)]
+            out[at] = np.stack(boxes, axis=1) - float(np.log(r[known]).sum())
+        return out
 
     def _column(self, family: Family, parameters: Parameters, x: Array, continuous: bool, r: float) -> Array:
         missing = np.isnan(x)
