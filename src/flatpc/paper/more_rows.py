@@ -72,7 +72,7 @@ def as_markdown(results: Iterable[Result]) -> str:
     rows = [[f"{size:,}", *(f"{score:.2f}".replace("-", "−") for score in both)] for size, both in scores.items()]
     seeds = "one seed" if len(whole) == 1 else f"mean of {len(whole)} seeds"
     table = markdown(["rows learnt from", "bounded score", "plain score"], rows)
-    return f"`{TABLE}`, {seeds}:\n\n{table}\n{_said(scores)}\n"
+    return f"`{TABLE}`, {seeds}:\n\n{table}\n\n{_said(scores)}\n"
 
 
 def _said(scores: dict[int, list[float]]) -> str:
