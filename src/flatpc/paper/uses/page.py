@@ -153,4 +153,4 @@ def _context(ours: dict[int, Metrics]) -> str:
         "([Scassola and others, 2026](https://arxiv.org/abs/2603.23016), tables released with their code)."
     )
     magic = "`samples` are ours, of `keel/magic`." if ours else "Our own of `keel/magic` have not been run yet."
-    return f"{said} {magic}\n\n" + markdown(["table", "method", "quality by SDMetrics", "not told apart"], rows)
+    return f"{said} {magic}\n\n" + markdown(["table", "method", "quality by SDMetrics", "not told apart"], rows, texts=2)
