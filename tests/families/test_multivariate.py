@@ -382,6 +382,23 @@ def of_full_covariances(circuit, X):
     return by_hand(fp.Circuit([node, *circuit.nodes[1:]], {0: full, 1: circuit.parameters[1]}), X)
 
 
+def test_a_batch_counts_for_its_share_of_the_pooled_rows():
+    """Where the rows are the same ones twice, a step by one half is a step by both."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2)) @ [[1.0, 0.9], [0.0, 0.3]]
+    start = fp.structures.mixture(x, 3, pooled=20.0)
+
+    def stepped(n_rows, *parts):
+        step = fp.learning.EMStep(start, n_rows=n_rows, method=fp.EM(1.0), dtype="float64")
+        step.apply(step.accumulate(np.vstack(parts)))
+        return step.circuit.parameters[0]
+
+    both, half, alone = stepped(160, x, x), stepped(160, x), stepped(80, x)
+    for name, value in both.items():
+        np.testing.assert_allclose(half[name], value, rtol=1e-12)
+    assert abs(alone["covariance"] - both["covariance"]).max() > 1e-3  # of 80 rows, 20 are more
+
+
 def test_pooled_covariances_are_drawn_to_the_common_one():
     rng = np.random.default_rng(0)
     x, flow = rng.normal(size=(60, 2)), rng.random((60, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -288,6 +288,10 @@ class MultivariateGaussian(Family):
             "mean": parameters["mean"] + shift,
             "covariance": np.where(seen[:, None, None], self._within(own), parameters["covariance"]),
         }
+
+    def in_batch(self, share: float) -> Self:
+        """With this share of the pooled rows."""
+        return self if self.pooled is None or share == 1 else replace(self, pooled=self.pooled * share)
 
     def _joined(self, covariance: Array, count: Array) -> Array:
         """Covariances of units with `pooled` rows more that have the average one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from flatpc._typing import Array
@@ -142,6 +144,25 @@ class Learning(Description):
             Name -> array with the units first.
         """
         raise self.lacks("update")
+
+    def in_batch(self, share: float) -> Self:
+        """The family as `update` takes it for a batch with this share of all rows: a prior of its own counts for as much less.
+
+        >>> import flatpc as fp
+        >>> fp.MultivariateGaussian(2, pooled=30.0).in_batch(0.1).pooled
+        3.0
+
+        Parameters
+        ----------
+        share
+            Above 0.
+
+        Returns
+        -------
+        Self
+            The same, unless it has such a prior.
+        """
+        return self
 
     def kernels(self, whole: Parameters, found: Statistics, x: Array, share: float) -> dict[str, Array]:
         """One unit for each value, around it; here: fitted to the value and, with the weight `share`, to all values.

@@ -128,7 +128,7 @@ class EntropyStep:
             hand_down(circuit, i, weights.get(i, _NONE), probability)
         update_inputs(
             self._rest, statistics, evaluator.inputs,
-            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=input_pseudocount, alpha=alpha,
+            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=input_pseudocount, alpha=alpha, share=batch.share,
         )  # fmt: skip
 
 

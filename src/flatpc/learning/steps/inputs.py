@@ -94,8 +94,9 @@ def update_inputs(
     unit: Callable[[float, float], float] | None,
     pseudocount: float,
     alpha: float,
+    share: float = 1.0,
 ) -> None:
-    """The M-step of all inputs, in place.
+    """The M-step of all inputs, in place, from a batch with this share of the data.
 
     `kind` and `mu` are the update rule of tables; `unit`, if given, makes the unit of μ from the mean flow of entries and units.
     """
@@ -111,5 +112,5 @@ def update_inputs(
                 update_penalised_tables(kind, statistics, inputs, at.start, shape, at.width, scaled, pseudocount, alpha)
             continue
         old = group.parameters(inputs)
-        new = group.family.update(old, group.statistics(statistics), pseudocount)
+        new = group.family.in_batch(share).update(old, group.statistics(statistics), pseudocount)
         group.write(inputs, new if alpha == 1 else group.family.interpolate(old, new, alpha))

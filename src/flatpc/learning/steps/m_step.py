@@ -98,7 +98,7 @@ class KernelStep:
             kind=self._kind if regularised else flat.PLAIN,
             mu=self._mu(batch) if regularised else 0.0,
             unit=self._unit if self.sharpness is not None and self.sharpness.relative else None,
-            pseudocount=batch.input_pseudocount, alpha=alpha,
+            pseudocount=batch.input_pseudocount, alpha=alpha, share=batch.share,
         )  # fmt: skip
 
     def _mu(self, batch: Batch) -> float:
@@ -141,7 +141,7 @@ class SolvedStep:
             weights[:] = (1 - alpha) * old + alpha * self._checked(flows, old, mask, batch.share)
         update_inputs(
             self.groups, statistics, evaluator.inputs,
-            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=batch.input_pseudocount, alpha=alpha,
+            kind=flat.PLAIN, mu=0.0, unit=None, pseudocount=batch.input_pseudocount, alpha=alpha, share=batch.share,
         )  # fmt: skip
 
     def _checked(self, flows: Array, old: Array, mask: NDArray[np.bool_], share: float) -> Array:
