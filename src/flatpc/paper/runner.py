@@ -115,9 +115,12 @@ def _done(cell: Cell | None, settings: dict[str, Any], known: dict[str, Result])
 
 
 def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key: str, parent: int = 0) -> Result:
-    """One cell; its error is its result, so that the rest goes on. A worker ends with the process `parent` that started it."""
+    """One cell; its error is its result, so that the rest goes on. A worker ends with the process `parent` that started it.
+
+    Its seconds are the processor's: those of the clock say as much of what else the machine is doing.
+    """
     end_with_parent(parent)
-    begin = time.perf_counter()
+    begin = time.process_time()
     metrics: Metrics = {}
     error = ""
     try:
@@ -127,7 +130,7 @@ def run_cell(cell: Cell, run: Callable[[Cell, Any], Metrics], settings: Any, key
             metrics = run(cell, settings)
     except Exception as problem:
         error = "".join(traceback.format_exception_only(problem)).strip()
-    return Result(cell, key, flatpc.__version__, time.perf_counter() - begin, metrics, error)
+    return Result(cell, key, flatpc.__version__, time.process_time() - begin, metrics, error)
 
 
 class Forecast:
