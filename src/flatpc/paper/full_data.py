@@ -1,4 +1,4 @@
-"""With all rows of the binary benchmarks: our default beside the best that has been published, and the time it took.
+"""With all rows of the binary benchmarks: our default beside the best that has been published.
 
 `published.csv` holds mean test log-likelihoods: `hclt` of hidden Chow-Liu trees with soft data and entropy regularisation (Liu
 and Van den Broeck, NeurIPS 2021: the iteration that validation likes best, mean of five seeds, from the logs in the authors'
@@ -21,16 +21,15 @@ from flatpc.paper.cells import Result
 from flatpc.paper.text_tables import markdown
 
 LEARNERS = ("hclt", "expc")
-HEAD = ("data set", "default", "minutes", "paper's regularised", "HCLT 2021", "EXPC 2021")
+HEAD = ("data set", "default", "paper's regularised", "HCLT 2021", "EXPC 2021")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set: mean test log-likelihoods, and the seconds that ours took."""
+    """A data set: mean test log-likelihoods."""
 
     dataset: str
     ours: float
-    seconds: float
     others: tuple[float, ...]
     """The paper's regularised model, and `LEARNERS`."""
 
@@ -54,7 +53,7 @@ def entries(results: Iterable[Result]) -> list[Entry]:
             name = result.cell.dataset
             theirs = paper.value("hclt_nll", name, 1.0, "regularised")
             assert theirs is not None
-            found.append(Entry(name, -result.metrics["test_nll"], result.seconds, (-theirs, *published()[name])))
+            found.append(Entry(name, -result.metrics["test_nll"], (-theirs, *published()[name])))
     return sorted(found, key=lambda entry: entry.dataset)
 
 
@@ -66,15 +65,12 @@ def means(found: list[Entry]) -> tuple[float, float]:
 
 def as_rows(found: list[Entry]) -> list[list[str]]:
     """Rows of a table as text, and their mean over the data sets that have been run."""
-    numbers = [[e.ours, e.seconds / 60, *e.others] for e in found]
+    numbers = [[e.ours, *e.others] for e in found]
     names = [e.dataset for e in found]
     if found:
         names.append(f"mean of {len(found)}")
         numbers.append([float(np.mean(column)) for column in zip(*numbers, strict=True)])
-    return [
-        [name, f"{ours:.3f}", f"{minutes:.1f}", *(f"{other:.3f}" for other in others)]
-        for name, (ours, minutes, *others) in zip(names, numbers, strict=True)
-    ]
+    return [[name, *(f"{number:.3f}" for number in row)] for name, row in zip(names, numbers, strict=True)]
 
 
 def as_markdown(found: list[Entry]) -> str:
@@ -82,7 +78,7 @@ def as_markdown(found: list[Entry]) -> str:
     if not found:
         return "Not run yet; `flatpc reproduce full-data` does.\n"
     better = [sum(entry.ours > entry.others[i] for entry in found) for i in range(len(found[0].others))]
-    names = ("the paper's regularised model", *HEAD[4:])
+    names = ("the paper's regularised model", *HEAD[3:])
     against = ", ".join(f"than {name} on {n}" for name, n in zip(names, better, strict=True))
     minus = [[cell.replace("-", "−") for cell in row] for row in as_rows(found)]
     return f"{markdown(HEAD, minus)}\n\nThe default is better {against} of {len(found)} data sets.\n"
