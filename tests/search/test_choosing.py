@@ -198,6 +198,22 @@ def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatc
     assert used.index(600) > used.count(200) / 2
 
 
+def test_what_a_sample_chose_is_doubled_for_all_rows(monkeypatch):
+    """A mixture of correlated columns and a copy of it learn from all rows as one, in batches, and do better than either."""
+    from flatpc.search import stages, training
+
+    monkeypatch.setattr(stages, "MOST_ROWS", 400)
+    monkeypatch.setattr(training, "WHOLE_ROWS", 600)
+    monkeypatch.setattr(training, "PART_ROWS", 100)
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 3000)
+    rows = np.column_stack([np.cos(angle), np.sin(angle), np.cos(3 * angle)]) + 0.02 * rng.normal(size=(3000, 3))
+    best, *others = [c for c in quick(rows[:2000], rows[2000:], family="gaussian", effort=3.0).candidates if "correlated" in c.name]
+    chosen = max((c for c in others if c.options["n_latents"] < best.options["n_latents"]), key=lambda c: c.options["n_latents"])
+    assert best.options["n_latents"] == 2 * chosen.options["n_latents"]
+    assert best.valid_nll < chosen.valid_nll - 0.05
+
+
 def test_a_hidden_model_is_refitted_as_it_was_trained():
     X = bits(300)
     chosen = quick(X, average=False, regularizer=None, sharpness=None)

@@ -70,6 +70,8 @@ MOST_ROWS = 16_000
 """Rows by which a table with numbers has its model chosen."""
 ALL_ROWS_SHARE = 0.3
 """Of the work, what is then for learning from all rows."""
+JOINT_EPOCHS = 3
+"""Of all rows that there has to be work for if two models are to be trained as one."""
 PROBE, PROBE_SHARE = 32, 0.1
 """Latents of the mixtures by which a front and a first floor of variances are chosen, and their share of the work."""
 TUNING_SHARE = 0.3
@@ -197,13 +199,15 @@ class Search:
         if best is None and self.too_large:
             best = self._halve(plain_mixtures(train, wishes), floor)
         if best is not None:
-            if not self.discrete and wishes.n_latents is None:
-                best = self._tune(best)
-            best = self._other_floors(self._regularize(best))
             sampled = self.task.most_rows > 0
+            large = sampled and best.plan.whole
+            if not self.discrete and wishes.n_latents is None and not large:
+                best = self._tune(best)
+            best = self._regularize(best)
+            best = self._twice(best) if large else self._other_floors(best)
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
-            self._train_on(best, 0.8 if sampled else 1 / 3)
+            self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
             if self.average:
                 self._copy(best)
 
@@ -379,6 +383,20 @@ class Search:
             if last.epochs == before:
                 break
         self._say("the best one trained on")
+
+    def _twice(self, best: Trial) -> Trial:
+        """The best one and a copy with another start in one mixture, which all rows can tell apart; itself if work is short."""
+        left = self.left + self.set_aside
+        copied = self._cost(best.plan) + best.kept
+        if not best.seen or left - copied < JOINT_EPOCHS * 2 * best.passes / best.seen * self.task.n_rows:
+            return best
+        other = self._start(best.plan, 1)
+        for planned in best.rounds:
+            self._train(other, planned.epochs + SLACK, left, planned)
+        both = best.joined(other)
+        self.pool.append(both)
+        self._say("a copy, to be joined with the best one")
+        return both
 
     def _copy(self, best: Trial) -> None:
         """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.

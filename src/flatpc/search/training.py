@@ -40,6 +40,7 @@ from flatpc.search.folds import at_once, train_folds
 from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample, judges_of
+from flatpc.structures.edit.mixing import mix
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -51,6 +52,8 @@ STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
 """First and last step size of each round; later rounds do as the last."""
 ALL_ROWS = 1 << 40
 """The size of a batch of all rows, however many there are."""
+WHOLE_ROWS, PART_ROWS = 24_000, 4_000
+"""The most rows of a table for steps of EM by all of them at once; and the rows of a batch where there are more."""
 INPUT_PSEUDOCOUNT = 0.1
 PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
@@ -145,6 +148,17 @@ class Trial:
         """Work of the rounds that were kept, each a little longer than it was."""
         kept = sum(planned.epochs + SLACK for planned in self.rounds)
         return self.training * min(kept / self.epochs, 1.0) if self.epochs else 0.0
+
+    def joined(self, other: Trial) -> Trial:
+        """Both in one mixture, to be trained as such; nothing is known of how it does."""
+        pairs = zip(self.parts, other.parts, strict=True)
+        circuits = [mix([mine.make(), theirs.make()], [0.5, 0.5]) for mine, theirs in pairs]
+        parts = [Part(lambda circuit=circuit: circuit) for circuit in circuits]  # type: ignore[misc]
+        options = {**self.plan.options, "n_latents": self.plan.n_latents + other.plan.n_latents}
+        return replace(
+            self, plan=replace(self.plan, options=options), parts=parts, valid_nll=np.inf, rounds=list(self.rounds),
+            passes=2 * self.passes, exhausted=False,
+        )  # fmt: skip
 
     def variant(self, **changes: Any) -> Trial:
         """The same model, to go on in another way."""
@@ -245,7 +259,9 @@ class Task:
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
         n_rows = min(self.n_rows, self.most_rows or self.n_rows)
         size = batch_size(n_rows, number)
-        if candidate.plan.whole:
+        if candidate.plan.whole and self.n_rows > WHOLE_ROWS:
+            size = max(size, PART_ROWS)
+        elif candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
         planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor, self.most_rows)
