@@ -70,6 +70,14 @@ def test_score_of_a_split(desk: Path) -> None:
         assert found["rows"] == n
 
 
+def test_one_row_has_no_standard_error(desk: Path, tmp_path: Path) -> None:
+    people(1).write_csv(tmp_path / "one.csv")
+    assert run("score", desk / "people.model", tmp_path / "one.csv", "--json").json["standard_error"] is None
+    assert run("score", desk / "people.model", tmp_path, "--json").json["standard_error"] is None  # in blocks
+    assert "±" not in run("score", desk / "people.model", tmp_path / "one.csv").out
+    assert "±" in run("score", desk / "people.model", desk / "others.csv").out
+
+
 def test_columns_go_by_name(desk: Path, tmp_path: Path) -> None:
     people(60, seed=5).select(["colour", "height", "visits", "age", "smoker"]).write_csv(tmp_path / "shuffled.csv")
     a = run("score", desk / "people.model", desk / "others.csv", "--json").json["mean_log_likelihood"]
