@@ -134,6 +134,15 @@ def test_samples_of_numbers_in_an_archive(desk: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(archive["X"], fp.load(desk / "bits.model").sample(7))
 
 
+def test_names_of_columns_may_have_signs_in_them(tmp_path: Path) -> None:
+    people().rename({"height": "height=cm", "age": "height"}).write_csv(tmp_path / "signs.csv")
+    run("fit", tmp_path / "signs.csv", "-o", tmp_path / "signs.model", "--structure", "hclt", "--latents", 2, "--epochs", 2)
+    given = ("--given", "height=cm=170..171", "--given", "height=40", "--json")
+    for row in run("sample", tmp_path / "signs.model", "-n", 5, *given).json:
+        assert 170 <= row["height=cm"] <= 171
+        assert row["height"] == 40
+
+
 def test_samples_given_something(desk: Path) -> None:
     rows = run("sample", desk / "people.model", "-n", 40, "--given", "smoker=yes", "--given", "age=50", "--json").json
     assert {(row["smoker"], row["age"]) for row in rows} == {("yes", 50)}

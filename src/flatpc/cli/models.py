@@ -89,7 +89,7 @@ def read_given(given: Sequence[str], columns: Columns, option: str = "--given") 
     """What is known of variables, from texts `column=value` and `column=low..high`."""
     out: dict[int, Any] = {}
     for text in given:
-        name, sign, value = text.partition("=")
+        name, sign, value = _halves(text, columns.names)
         if not sign:
             raise OptionError(f"{option} {text}; write a column and its value, such as --given {columns.names[0]}=VALUE.")
         j = columns.position(name)
@@ -105,6 +105,16 @@ def read_given(given: Sequence[str], columns: Columns, option: str = "--given") 
         else:
             out[j] = _code(column, value, option)
     return out
+
+
+def _halves(text: str, names: Sequence[str]) -> tuple[str, str, str]:
+    """A name, the sign after it, and a value; the names of columns may have signs of their own.
+
+    >>> _halves("a=b=1", ["a", "a=b"]), _halves("c=1", ["a"])
+    (('a=b', '=', '1'), ('c', '=', '1'))
+    """
+    known = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
+    return text.partition("=") if known is None else (known, "=", text[len(known) + 1 :])
 
 
 def _code(column: Column, text: str, option: str) -> float:
