@@ -17,7 +17,9 @@ from flatpc.cli.sources import Source, aligned, read_columns, read_source
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.estimator.evidence import read_evidence
 from flatpc.estimator.model_files import Model, load_model
+from flatpc.tables.agreement import sort_in_words
 from flatpc.tables.columns import Column, Columns
+from flatpc.tables.forms import WRITTEN, number_of_text
 from flatpc.tables.reading import RawTable
 
 if TYPE_CHECKING:
@@ -125,10 +127,17 @@ def _code(column: Column, text: str, option: str) -> float:
                 f"{option} {column.name}={text}; the values of {column.name} are {', '.join(map(str, column.categories))}."
             )
         return codes[text.lower()]
+    if column.dtype in WRITTEN:
+        moment = number_of_text(column.dtype, text, column.form.zone)
+        if np.isnan(moment):
+            sort, example = sort_in_words(column.dtype), WRITTEN[column.dtype]
+            raise OptionError(f"{option} {column.name}={text}; {column.name} holds {sort}, which are written like {example}.")
+        return moment
     try:
         value = float(text)
     except ValueError:
-        raise OptionError(f"{option} {column.name}={text}; {column.name} is {column.kind}, so give a number.") from None
+        wanted = "a number of seconds" if column.dtype == "duration" else "a number"
+        raise OptionError(f"{option} {column.name}={text}; {column.name} is {column.kind}, so give {wanted}.") from None
     column.family.check(np.array([value]), f"{option} {column.name}")
     return value
 

@@ -34,7 +34,16 @@ from flatpc.families.poisson import Poisson
 from flatpc.tables.agreement import sort_in_words
 from flatpc.tables.alike import common_values
 from flatpc.tables.filling import fill_in, new_table
-from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, Form, bounds_of_type, number_of, step_of_moments
+from flatpc.tables.forms import (
+    SECONDS_PER_DAY,
+    TEMPORAL,
+    WRITTEN,
+    Form,
+    bounds_of_type,
+    number_of,
+    number_of_text,
+    step_of_moments,
+)
 from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
 from flatpc.tables.recognition import (
     MAX_CATEGORIES,
@@ -142,6 +151,7 @@ class Column:
         DataError
             For values of another kind than were learnt, or not allowed.
         """
+        raw = self._without_text(raw)
         now, then = sort_in_words(raw.dtype), sort_in_words(self.dtype)
         raw = _same_unit(raw, self.dtype)
         if now != then and not raw.missing.all():
@@ -255,6 +265,19 @@ class Column:
         out = np.empty(numbers.size, dtype=object)
         out[:] = self.form.restored(self.dtype, numbers.ravel().tolist())
         return out.reshape(numbers.shape)
+
+    def _without_text(self, raw: RawColumn) -> RawColumn:
+        """Dates and times that are text, as in a csv file, as numbers where the column has dates and times."""
+        if raw.dtype != "text" or self.dtype not in WRITTEN:
+            return raw
+        out = np.full(len(raw.values), np.nan)
+        for row in np.flatnonzero(~raw.missing):
+            out[row] = number_of_text(self.dtype, raw.values[row], self.form.zone)
+            if np.isnan(out[row]):
+                sort = sort_in_words(self.dtype)
+                said = f"{raw.label} holds {shown(raw.values[row])} in row {row}, but {sort} when it was learnt"
+                raise DataError(f"{said}; give {sort}, or text like {WRITTEN[self.dtype]}.")
+        return replace(raw, dtype=self.dtype, values=out)
 
     def _numbers(self, raw: RawColumn, unseen: str) -> Array:
         out = np.array(raw.values, dtype=np.float64)
