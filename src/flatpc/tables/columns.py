@@ -44,7 +44,7 @@ from flatpc.tables.forms import (
     number_of_text,
     step_of_moments,
 )
-from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
+from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_matrix, read_raw, refuse_infinite, refuse_missing
 from flatpc.tables.recognition import (
     MAX_CATEGORIES,
     MAX_TEXTS,
@@ -512,7 +512,13 @@ class Columns:
         -------
         array or frame
             The table.
+
+        Raises
+        ------
+        DataError
+            For another number of columns, or a code that no category has; NaN is none.
         """
+        rows = self._checked(rows)
         if like is not None:
             place = {raw.name: at for at, raw in enumerate(like.columns)}
             pairs = enumerate(zip(self.columns, self.matched(like), strict=True))
@@ -522,6 +528,22 @@ class Columns:
         wanted = container or self.container
         kept = [(column.form, column.categories) for column in self.columns] if wanted == self.container else None
         return new_table(self.names, values, wanted, kept)
+
+    def _checked(self, rows: Any) -> Array:
+        """Rows of which every value stands for something."""
+        is_matrix = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype == np.float64
+        out: Array = rows if is_matrix else read_matrix(rows)[0]
+        if out.shape[1] != len(self.columns):
+            raise ShapeError(f"The rows have {out.shape[1]} columns; {len(self.columns)} were learnt.")
+        for column, codes in zip(self.columns, out.T, strict=True):
+            if column.dtype == "float" and not column.is_discrete:
+                continue
+            allowed = np.isin(codes, np.arange(len(column.categories))) if column.is_discrete else np.isfinite(codes)
+            if not allowed.all():
+                row = int(np.flatnonzero(~allowed)[0])
+                wanted = f"a code from 0 to {len(column.categories) - 1}" if column.is_discrete else "a finite number"
+                raise DataError(f"Column {column.name!r} has {codes[row]:g} in row {row}; give {wanted}.")
+        return out
 
     def show(self) -> Table:
         """A rich table of names, kinds, reasons and categories.
