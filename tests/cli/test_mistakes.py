@@ -33,7 +33,7 @@ MISTAKES = {
     "a folder for a table": Mistake("fit folder.csv -o model", ("folder.csv",)),
     "empty csv": Mistake("fit empty.csv -o model", ("empty.csv", "empty")),
     "csv of a header": Mistake("fit header.csv -o model", ("header.csv", "0 rows", "at least one")),
-    "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "can't be read")),
+    "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "line 3 has 3 values, and the first line 2")),
     "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "not UTF-8", "save it again")),
     "a folder with odd files": Mistake("fit . -o model", ("binary.csv is not UTF-8",)),
     "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=categorical")),
