@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from tests.cli.running import Answer, names, people
+from tests.cli.running import Answer, bits, names, people
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ MISTAKES = {
     "even number of steps": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 4", ("--steps 4", "odd")),
     "no radius": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 3 --radius 0", ("radius", "positive")),
     "landscape of unknown form": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.gif", ("l.gif", ".html", ".png")),
+    "landscape without weights": Mistake("landscape flat.model {desk}/bits.npz -o l.png", ("flat.model has no weights",)),
     "unknown space": Mistake("curvature {desk}/bits.model {desk}/bits.npz --space time", ("--space", "time", "logits"), 2),
     # ---- the demo and the paper
     "demo into a file": Mistake("demo --folder notes.txt", ("notes.txt", "--folder")),
@@ -176,6 +177,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory, desk: Path) -> Path:
     model = bytearray((desk / "people.model").read_bytes())
     model[-3] ^= 1
     (folder / "damaged.model").write_bytes(model)
+    fp.structures.factorized(bits()).save(folder / "flat.model")
     (folder / "spoilt").mkdir()
     (folder / "spoilt" / "table1.csv").write_text("dataset,trial\nspiral,first\n")
     return folder
