@@ -159,10 +159,14 @@ def weights_of(table: RawTable, column: str, name: str) -> Array:
     import numpy as np
 
     from flatpc._row_weights import read_weights
+    from flatpc.tables.agreement import sort_in_words
 
     if column not in table.names:
         raise OptionError(f"--weights {column}; {name} has no such column, but {_some_of(table.names)}.")
-    given = next(each for each in table.columns if each.name == column).numbers()
+    raw = next(each for each in table.columns if each.name == column)
+    if sort_in_words(raw.dtype) != "numbers":
+        raise DataError(f"--weights {column}: the column holds {sort_in_words(raw.dtype)} in {name}; give numbers of 0 or more.")
+    given = raw.numbers()
     bad = ~(np.isfinite(given) & (given >= 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
