@@ -153,6 +153,18 @@ def test_samples_given_something(desk: Path) -> None:
 # ---- impute ---------------------------------------------------------------------------------------------------------
 
 
+def test_samples_given_a_range_of_categories(tmp_path: Path) -> None:
+    np.savez(tmp_path / "grades.npz", X=np.random.default_rng(0).integers(1, 7, (100, 2)))
+    run("fit", tmp_path / "grades.npz", "-o", tmp_path / "grades.model", "--structure", "factorized")
+    drawn = run("sample", tmp_path / "grades.model", "-n", 50, "--given", "x0=2..4", "--given", "x1=..2", "--json").json
+    assert {row["x0"] for row in drawn} == {2, 3, 4}
+    assert {row["x1"] for row in drawn} == {1, 2}
+    for given, said in (("x0=8..", "x0=8.., whose values are 1, 2"), ("x0=a..", "give a number"), ("x0=nan..", "give a number")):
+        answer = Answer("sample", tmp_path / "grades.model", "--given", given)
+        assert answer.code == 1
+        assert said in answer.err
+
+
 @pytest.fixture(scope="module")
 def born(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model of dates, times and a time zone; and its table, in a file that has types and one that has none."""
