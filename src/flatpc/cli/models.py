@@ -13,7 +13,7 @@ import numpy as np
 from flatpc._messages import about
 from flatpc._typing import Array
 from flatpc.cli.application import say
-from flatpc.cli.sources import Source, aligned, read_columns, read_source
+from flatpc.cli.sources import Source, aligned, read_columns, read_source, some_of
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.estimator.evidence import codes_between, has_numbers, read_evidence
 from flatpc.estimator.model_files import Model, load_model
@@ -121,12 +121,12 @@ def _halves(text: str, names: Sequence[str]) -> tuple[str, str, str]:
 
 def _code(column: Column, text: str, option: str) -> float:
     if column.is_discrete:
-        codes = {str(category).lower(): float(code) for code, category in enumerate(column.categories)}
-        if text.lower() not in codes:
-            raise OptionError(
-                f"{option} {column.name}={text}; the values of {column.name} are {', '.join(map(str, column.categories))}."
-            )
-        return codes[text.lower()]
+        names = [str(value).lower() for value in column.values]
+        asked = _number(column, text, option) if column.dtype in WRITTEN else None
+        for code, (name, category) in enumerate(zip(names, column.categories, strict=True)):
+            if name == text.lower() if asked is None else category == asked:
+                return float(code)
+        raise OptionError(f"{option} {column.name}={text}; the values of {column.name} are {some_of(column.values)}.")
     value = _number(column, text, option)
     column.family.check(np.array([value]), f"{option} {column.name}")
     return value

@@ -124,12 +124,14 @@ def codes_between(column: Column, low: float, high: float, said: str) -> list[fl
 
 
 def _listed(column: Column) -> str:
-    return ", ".join(repr(category) for category in column.categories[:8]) + (", ..." if len(column.categories) > 8 else "")
+    listed = [str(value) if column.dtype in TEMPORAL else repr(value) for value in column.values[:8]]
+    return ", ".join(listed) + (", ..." if len(column.categories) > 8 else "")
 
 
 def _code(column: Column, value: Any, option: str) -> float:
+    wanted = column.number(value) if column.dtype in TEMPORAL else value
     for code, category in enumerate(column.categories):
-        if _is(category, value):
+        if _is(category, wanted):
             return float(code)
     if column.other and isinstance(value, str):
         return len(column.categories) - 1.0

@@ -127,6 +127,11 @@ class Column:
         return self.families[0]
 
     @property
+    def values(self) -> tuple[Any, ...]:
+        """The categories as the table has them: dates and times where it has these."""
+        return tuple(self.form.restored(self.dtype, self.categories)) if self.dtype in TEMPORAL else self.categories
+
+    @property
     def is_discrete(self) -> bool:
         """Whether it has categories."""
         return self.kind in ("binary", "categorical")
@@ -173,12 +178,14 @@ class Column:
         strange = known & np.isnan(out)
         if unseen == "raise" and strange.any():
             row = int(np.flatnonzero(strange)[0])
-            listed = ", ".join(repr(category) for category in self.categories[:8]) + (", ..." if len(self.categories) > 8 else "")
+            known_values = [str(value) if self.dtype in TEMPORAL else repr(value) for value in self.values]
+            listed = ", ".join(known_values[:8]) + (", ..." if len(known_values) > 8 else "")
             value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
+            given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(_plain(value))
             rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
             raise UnseenCategoryError(
                 Message(
-                    f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({listed}). "
+                    f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({listed}). "
                     f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
                     rare,
                     absent,
@@ -558,7 +565,7 @@ class Columns:
 
         out = Table("column", "kind", "recognised by", "values")
         for column in self.columns:
-            names = [str(category) for category in column.categories]
+            names = [str(value) for value in column.values]
             values = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
             # As text: a name such as "height [cm]" is no markup.
             out.add_row(Text(printable(column.name)), column.kind, column.why, Text(printable(values)))
