@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from datetime import datetime, time, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,14 @@ def test_score_of_a_split(desk: Path) -> None:
         assert found["rows"] == n
 
 
+def test_one_row_has_no_standard_error(desk: Path, tmp_path: Path) -> None:
+    people(1).write_csv(tmp_path / "one.csv")
+    assert run("score", desk / "people.model", tmp_path / "one.csv", "--json").json["standard_error"] is None
+    assert run("score", desk / "people.model", tmp_path, "--json").json["standard_error"] is None  # in blocks
+    assert "±" not in run("score", desk / "people.model", tmp_path / "one.csv").out
+    assert "±" in run("score", desk / "people.model", desk / "others.csv").out
+
+
 def test_columns_go_by_name(desk: Path, tmp_path: Path) -> None:
     people(60, seed=5).select(["colour", "height", "visits", "age", "smoker"]).write_csv(tmp_path / "shuffled.csv")
     a = run("score", desk / "people.model", desk / "others.csv", "--json").json["mean_log_likelihood"]
@@ -126,6 +135,15 @@ def test_samples_of_numbers_in_an_archive(desk: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(archive["X"], fp.load(desk / "bits.model").sample(7))
 
 
+def test_names_of_columns_may_have_signs_in_them(tmp_path: Path) -> None:
+    people().rename({"height": "height=cm", "age": "height"}).write_csv(tmp_path / "signs.csv")
+    run("fit", tmp_path / "signs.csv", "-o", tmp_path / "signs.model", "--structure", "hclt", "--latents", 2, "--epochs", 2)
+    given = ("--given", "height=cm=170..171", "--given", "height=40", "--json")
+    for row in run("sample", tmp_path / "signs.model", "-n", 5, *given).json:
+        assert 170 <= row["height=cm"] <= 171
+        assert row["height"] == 40
+
+
 def test_samples_given_something(desk: Path) -> None:
     rows = run("sample", desk / "people.model", "-n", 40, "--given", "smoker=yes", "--given", "age=50", "--json").json
     assert {(row["smoker"], row["age"]) for row in rows} == {("yes", 50)}
@@ -133,6 +151,68 @@ def test_samples_given_something(desk: Path) -> None:
 
 
 # ---- impute ---------------------------------------------------------------------------------------------------------
+
+
+def test_samples_given_a_range_of_categories(tmp_path: Path) -> None:
+    np.savez(tmp_path / "grades.npz", X=np.random.default_rng(0).integers(1, 7, (100, 2)))
+    run("fit", tmp_path / "grades.npz", "-o", tmp_path / "grades.model", "--structure", "factorized")
+    drawn = run("sample", tmp_path / "grades.model", "-n", 50, "--given", "x0=2..4", "--given", "x1=..2", "--json").json
+    assert {row["x0"] for row in drawn} == {2, 3, 4}
+    assert {row["x1"] for row in drawn} == {1, 2}
+    for given, said in (("x0=8..", "x0=8.., whose values are 1, 2"), ("x0=a..", "give a number"), ("x0=nan..", "give a number")):
+        answer = Answer("sample", tmp_path / "grades.model", "--given", given)
+        assert answer.code == 1
+        assert said in answer.err
+
+
+@pytest.fixture(scope="module")
+def born(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of dates, times and a time zone; and its table, in a file that has types and one that has none."""
+    folder = tmp_path_factory.mktemp("born")
+    rng = np.random.default_rng(0)
+    first = datetime(1990, 1, 1)
+    when = [first + timedelta(days=int(k)) for k in rng.integers(0, 9000, 80)]
+    table = pl.DataFrame(
+        {
+            "born": pl.Series([moment.date() for moment in when]),
+            "seen": pl.Series([moment + timedelta(hours=int(k)) for moment, k in zip(when, rng.integers(0, 24, 80), strict=True)])
+            .dt.replace_time_zone("Europe/Berlin", ambiguous="earliest", non_existent="null")
+            .fill_null(strategy="forward"),
+            "woke": pl.Series([time(int(k), 30) for k in rng.integers(5, 9, 80)]),
+            "smoker": rng.random(80) < 0.3,
+        }
+    )
+    table.write_parquet(folder / "born.parquet")
+    table.write_csv(folder / "born.csv")
+    run("fit", folder / "born.parquet", "-o", folder / "born.model", "--structure", "hclt", "--latents", 2, "--epochs", 2)
+    return folder
+
+
+def test_dates_of_a_csv_are_those_of_a_parquet_file(born: Path, tmp_path: Path) -> None:
+    typed, text = (run("score", born / "born.model", born / f"born.{ending}", "--json").json for ending in ("parquet", "csv"))
+    assert typed["mean_log_likelihood"] == text["mean_log_likelihood"]
+    run("sample", born / "born.model", "-n", 20, "-o", tmp_path / "drawn.csv")
+    run("score", born / "born.model", tmp_path / "drawn.csv")
+    holes = pl.read_csv(born / "born.csv").with_columns(pl.when(pl.int_range(pl.len()) > 2).then("born").alias("born"))
+    holes.write_csv(tmp_path / "holes.csv")
+    run("impute", born / "born.model", tmp_path / "holes.csv", "-o", tmp_path / "filled.csv")
+    filled = pl.read_csv(tmp_path / "filled.csv")
+    assert filled["born"].str.to_date("%Y-%m-%d").null_count() == 0
+    assert filled[3:].equals(pl.read_csv(born / "born.csv")[3:])
+    strange = holes.with_columns(born=pl.lit("31.1.2020"))
+    strange.write_csv(tmp_path / "strange.csv")
+    said = Answer("score", born / "born.model", tmp_path / "strange.csv").err
+    assert "'born' holds '31.1.2020' in row 0, but dates when it was learnt; give dates, or text like 2020-01-31." in said
+
+
+def test_samples_given_dates(born: Path) -> None:
+    given = ("--given", "born=2000-01-01..2001-12-31", "--given", "seen=2005-06-01T12:00:00", "--given", "woke=06:00..07:00")
+    for row in run("sample", born / "born.model", "-n", 10, *given, "--json").json:
+        assert "2000-01-01" <= row["born"] <= "2001-12-31"
+        assert row["seen"] == "2005-06-01T12:00:00+02:00"
+        assert "06:00" <= row["woke"] <= "07:00:00"
+    said = Answer("sample", born / "born.model", "--given", "born=31.1.2020").err
+    assert "--given born=31.1.2020; born holds dates, which are written like 2020-01-31." in said
 
 
 @pytest.mark.parametrize("how", ["mean", "mode", "draw"])

@@ -71,3 +71,13 @@ def test_mistakes_are_named(coins: Path) -> None:
         answer = Answer("explain", coins / "coins.model", coins / "train.csv", *arguments)
         assert answer.code == 1
         assert said in answer.err
+
+
+def test_training_rows_may_have_holes(coins: Path, tmp_path: Path) -> None:
+    holes = pl.read_csv(coins / "train.csv").with_columns(b=pl.when(pl.int_range(pl.len()) >= 20).then("b"))
+    holes.write_csv(tmp_path / "holes.csv")
+    asked = ("explain", coins / "coins.model", tmp_path / "holes.csv", "--row", 0, "--missing", "marginalize", "--top", 200)
+    told = run(*asked, "--json").json
+    values = {each["row"]: each["values"] for each in (*told["helpful"], *told["harmful"])}
+    assert {row for row, found in values.items() if found["b"] is None} == set(values) & set(range(20)) != set()
+    assert "b=None" not in run(*asked).out

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from tests.cli.running import Answer, names, people
+from tests.cli.running import Answer, bits, names, people
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ MISTAKES = {
     "a folder for a table": Mistake("fit folder.csv -o model", ("folder.csv",)),
     "empty csv": Mistake("fit empty.csv -o model", ("empty.csv", "empty")),
     "csv of a header": Mistake("fit header.csv -o model", ("header.csv", "0 rows", "at least one")),
-    "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "can't be read")),
+    "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "line 3 has 3 values, and the first line 2")),
     "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "not UTF-8", "save it again")),
     "a folder with odd files": Mistake("fit . -o model", ("binary.csv is not UTF-8",)),
-    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=categorical")),
+    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=cat", "parquet")),
     "a word among numbers": Mistake("fit word.csv -o model", ("'x'", "text such as 'n.a.'", "replace")),
     "two columns of one name": Mistake("fit twice.csv -o model", ("twice.csv", "'a'", "rename")),
     "damaged parquet": Mistake("fit damaged.parquet -o model", ("damaged.parquet", "can't be read as parquet")),
@@ -59,8 +59,9 @@ MISTAKES = {
     "mu of the other method": Mistake(f"{FIT} --mu adaptive --structure hclt", ("--mu adaptive", "adam", "mean-flow")),
     "auto with nothing to judge by": Mistake(f"{FIT} --valid 0", ("--valid", "--structure hclt")),
     "epochs of no structure": Mistake(f"{FIT} --epochs 3", ("--epochs trains one structure", "--structure hclt")),
-    "unknown effort": Mistake(f"{FIT} --effort lots", ("--effort", "lots", "thorough"), 2),
+    "unknown effort": Mistake(f"{FIT} --effort lots", ("'--effort': 'lots' is not", "thorough"), 2),
     "drop an unknown column": Mistake(f"{FIT} --drop shoe", ("--drop shoe", "age, smoker")),
+    "weights that are text": Mistake(f"{FIT} --weights smoker", ("--weights smoker", "holds text", "0 or more")),
     "weights of an unknown column": Mistake(f"{FIT} --weights shoe", ("--weights shoe", "age, smoker")),
     "drop all columns": Mistake("fit one.csv -o model --drop a --drop b", ("--drop leaves no column", "keep")),
     "rat_spn as in Python": Mistake(f"{FIT} --structure rat_spn", ("rat_spn", "rat-spn"), 2),
@@ -123,6 +124,7 @@ MISTAKES = {
     "even number of steps": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 4", ("--steps 4", "odd")),
     "no radius": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.png --steps 3 --radius 0", ("radius", "positive")),
     "landscape of unknown form": Mistake("landscape {desk}/bits.model {desk}/bits.npz -o l.gif", ("l.gif", ".html", ".png")),
+    "landscape without weights": Mistake("landscape flat.model {desk}/bits.npz -o l.png", ("flat.model has no weights",)),
     "unknown space": Mistake("curvature {desk}/bits.model {desk}/bits.npz --space time", ("--space", "time", "logits"), 2),
     # ---- the demo and the paper
     "demo into a file": Mistake("demo --folder notes.txt", ("notes.txt", "--folder")),
@@ -176,6 +178,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory, desk: Path) -> Path:
     model = bytearray((desk / "people.model").read_bytes())
     model[-3] ^= 1
     (folder / "damaged.model").write_bytes(model)
+    fp.structures.factorized(bits()).save(folder / "flat.model")
     (folder / "spoilt").mkdir()
     (folder / "spoilt" / "table1.csv").write_text("dataset,trial\nspiral,first\n")
     return folder

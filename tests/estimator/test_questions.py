@@ -32,6 +32,21 @@ def drawn(density):
     return pd.DataFrame(density.circuit_.sample(40_000, seed=1), columns=density.columns_.names)
 
 
+def test_ranges_of_categories_that_are_numbers():
+    rng = np.random.default_rng(0)
+    grades = fp.CircuitDensity(structure="factorized", effort=0.2, verbose=False).fit(rng.integers(1, 7, (200, 2)))
+    assert grades.kinds_ == {"x0": "categorical", "x1": "categorical"}
+    each = [grades.probability({"x0": grade}) for grade in range(1, 7)]
+    assert grades.probability({"x0": (2, 4)}) == pytest.approx(sum(each[1:4]), abs=1e-12)
+    assert grades.probability({"x0": (None, 2.5)}) == pytest.approx(sum(each[:2]), abs=1e-12)
+    assert grades.probability({"x0": [2, 4]}) == pytest.approx(each[1] + each[3], abs=1e-12)
+    assert set(grades.sample(100, given={"x0": (2, 4)}, random_state=0)[:, 0]) == {2, 3, 4}
+    with pytest.raises(OptionError, match=r"event says \(8, None\) of 'x0', whose values are 1, 2, 3, 4, 5, 6\."):
+        grades.probability({"x0": (8, None)})
+    with pytest.raises(OptionError, match="low first"):
+        grades.probability({"x0": (4, 2)})
+
+
 def test_probabilities_are_shares_of_drawn_rows(density, drawn):
     city = density.categories("city").index("Ulm")
     young, ulm = drawn["age"].between(25, 40), drawn["city"] == city

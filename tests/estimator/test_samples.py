@@ -44,3 +44,18 @@ def test_no_value_is_outside_of_its_column(name):
 def near(column, x):
     steps = (x - column.traits.origin) / column.traits.resolution
     return abs(steps - np.round(steps)) < 1e-4
+
+
+def test_values_drawn_within_a_range_are_the_columns_too():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([np.round(rng.exponential(2.0, 300), 1), np.round(rng.normal(170, 9, 300), 1)])
+    density = fp.CircuitDensity(structure="mixture", n_latents=2, average=False, effort=0.3, verbose=False).fit(table)
+    spent, height = density.columns_.columns
+    assert (spent.traits.bounds[0], spent.traits.resolution, height.traits.resolution) == (0.0, 0.1, 0.1)
+    below = density.sample(400, given={"x0": (None, 1.0)}, random_state=0)[:, 0]
+    assert 0 <= below.min() <= below.max() <= 1
+    assert near(spent, below).all()
+    # Ends between two steps: 170.1 and 170.2 are the values in between. And a range that holds no step stays a range.
+    assert set(density.sample(50, given={"x1": (170.06, 170.24)}, random_state=0)[:, 1]) == {170.1, 170.2}
+    within = density.sample(50, given={"x1": (170.12, 170.18)}, random_state=0)[:, 1]
+    assert 170.12 <= within.min() <= within.max() <= 170.18

@@ -208,7 +208,9 @@ def test_what_a_sample_chose_is_doubled_for_all_rows(monkeypatch):
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 3000)
     rows = np.column_stack([np.cos(angle), np.sin(angle), np.cos(3 * angle)]) + 0.02 * rng.normal(size=(3000, 3))
-    best, *others = [c for c in quick(rows[:2000], rows[2000:], family="gaussian", effort=3.0).candidates if "correlated" in c.name]
+    best, *others = [
+        c for c in quick(rows[:2000], rows[2000:], family="gaussian", effort=3.0).candidates if "correlated" in c.name
+    ]
     chosen = max((c for c in others if c.options["n_latents"] < best.options["n_latents"]), key=lambda c: c.options["n_latents"])
     assert best.options["n_latents"] == 2 * chosen.options["n_latents"]
     assert best.valid_nll < chosen.valid_nll - 0.05

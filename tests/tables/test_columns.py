@@ -1,6 +1,7 @@
 """Columns: every container gives the same variables, kinds follow the stated rules, and rows come back as they were."""
 
 import io
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -243,3 +244,22 @@ def test_decimals_of_a_database_are_numbers():
     columns = Columns.learn(frame)
     assert columns.kinds == {"price": "continuous"}
     np.testing.assert_array_equal(columns.encode(frame, "marginalize")[:3, 0], [1.5, 2.25, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[np.nan, 1.0, 2.0]], "Column 'x0' has nan in row 0; give a code from 0 to 1."),
+        ([[0.0, 1.0, 2.0], [-1.0, 1.0, 2.0]], "Column 'x0' has -1 in row 1; give a code from 0 to 1."),
+        ([[2.0, 1.0, 2.0]], "Column 'x0' has 2 in row 0; give a code from 0 to 1."),
+        ([[0.5, 1.0, 2.0]], "Column 'x0' has 0.5 in row 0; give a code from 0 to 1."),
+        ([[0.0, 1.0, np.nan]], "Column 'x2' has nan in row 0; give a finite number."),
+        ([[0.0, 1.0]], "The rows have 2 columns; 3 were learnt."),
+        ("rows", "Can't read a table from a str"),
+    ],
+)
+def test_codes_that_stand_for_nothing_are_refused(rows, said):
+    columns = Columns.learn([["a", 1.5, 20], ["b", 2.5, 30], ["a", 3.5, 40]])
+    with pytest.raises(DataError, match=re.escape(said)):
+        columns.decode(rows if isinstance(rows, str) else np.array(rows))
+    assert columns.decode([[1, 9.5, 31]]).tolist() == [["b", 9.5, 31]]

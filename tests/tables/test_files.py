@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from flatpc.errors import DataError, ShapeError
-from flatpc.tables import read_table
+from flatpc.tables import read_table, scan
 
 CSV = "age,smoker,city\n31,yes,Ulm\n47.5,no,\nNA,no,Bonn\n"
 
@@ -94,7 +94,7 @@ def test_npz(tmp_path):
     ("a.csv", None, DataError, "There is no file"),
     ("a.csv", b"", DataError, "can't be read as a table"),
     ("a.csv", b"a,b\n", ShapeError, "0 rows"),
-    ("a.csv", b"a,b\n1,2,3\n", DataError, "can't be read as a table"),
+    ("a.csv", b"a,b\n1,2,3\n", DataError, "line 2 has 3 values, and the first line 2"),
     ("a.csv", b"a,b,a\n1,2,3\n", DataError, "two columns are called 'a'"),
     ("a.csv", b"\xff\xfe\x00\x01", DataError, "not UTF-8 text; save it again"),
     ("a.csv", "a\nGröße\n".encode("latin-1"), DataError, "not UTF-8 text; save it again"),
@@ -123,3 +123,22 @@ def test_archives_that_are_no_tables(tmp_path, arrays, match):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=match):
         read_table(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_blank_lines_are_no_rows(tmp_path, ending):
+    lines = ["", "a,b", "1.5,2", "", "3.5,4", "", ""]
+    (tmp_path / "a.csv").write_bytes(ending.join(lines).encode())
+    expected = [(1.5, 2), (3.5, 4)]
+    assert read_table(tmp_path / "a.csv").rows.rows() == expected
+    assert [row for block in scan(tmp_path / "a.csv").blocks() for row in block.rows()] == expected
+
+
+def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1.5\n\n3.5\n")
+    assert read_table(tmp_path / "a.csv").rows.rows() == [(1.5,), (None,), (3.5,)]
+
+
+def test_rows_without_values_stay_where_blank_lines_are_quoted_alone(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n1,"x\n\ny"\n,\n')
+    assert read_table(tmp_path / "a.csv").rows.rows() == [(1, "x\n\ny"), (None, None)]

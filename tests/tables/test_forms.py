@@ -15,6 +15,7 @@ from flatpc.errors import ColumnTypeError, DataError, OptionError
 from flatpc.tables import Columns, kinds
 from flatpc.tables.forms import TEMPORAL, Form, bounds_of_type, number_of
 from flatpc.tables.reading import read_matrix, read_raw
+from tests.cli.running import Answer, run
 
 N = 120
 
@@ -180,6 +181,28 @@ def test_questions_speak_of_dates():
         density.probability({"born": 3})
     drawn = density.sample(50, given={"born": (date(1961, 1, 1), None)}, random_state=0)
     assert min(drawn["born"]) >= date(1961, 1, 1)
+
+
+def test_categories_may_be_dates(tmp_path):
+    days = [date(2020, 1, 1), date(2020, 1, 8), date(2020, 1, 15)]
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"when": [days[k] for k in rng.integers(0, 3, 60)], "x": rng.normal(size=60)})
+    options = {"kinds": {"when": "categorical"}, "structure": "factorized", "unseen": "raise", "effort": 0.2, "verbose": False}
+    density = fp.CircuitDensity(**options).fit(frame)
+    assert density.categories("when") == days
+    assert set(density.predict(frame[:3], "when")) <= set(days)
+    shares = [density.probability({"when": day}) for day in days]
+    np.testing.assert_allclose(sum(shares), 1, atol=1e-12)
+    np.testing.assert_allclose(density.probability({"when": (days[1], None)}), shares[1] + shares[2], atol=1e-12)
+    assert density.sample(5, given={"when": days[1]}, random_state=0)["when"].to_list() == [days[1]] * 5
+    with pytest.raises(fp.FlatpcError, match="whose values are 2020-01-01, 2020-01-08, 2020-01-15"):
+        density.probability({"when": date(2021, 1, 1)})
+    with pytest.raises(fp.FlatpcError, match=r"the value 2021-01-01 in row 0, .* \(2020-01-01, 2020-01-08, 2020-01-15\)"):
+        density.score(frame[:1].with_columns(when=pl.lit(date(2021, 1, 1))))
+    density.save(tmp_path / "days.model")
+    drawn = run("sample", tmp_path / "days.model", "-n", 3, "--given", "when=2020-01-08", "--json").json
+    assert [row["when"] for row in drawn] == ["2020-01-08"] * 3
+    assert "are 2020-01-01, 2020-01-08" in Answer("sample", tmp_path / "days.model", "--given", "when=2021-01-01").err
 
 
 def test_models_keep_forms(tmp_path):

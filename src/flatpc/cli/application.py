@@ -112,7 +112,8 @@ def _say_usage(problem: Exception) -> None:
     """Two lines, if the problem is one of usage; typer tells those by a method that others lack."""
     if hasattr(problem, "format_message"):
         context = getattr(problem, "ctx", None)
-        say(f"Error: {problem.format_message()}")
+        # Some versions of typer put the sort of error before the message.
+        say(f"Error: {problem.format_message().replace('Value error, ', '')}")
         say(f"See {context.command_path if context else 'flatpc'} --help.")
         sys.exit(getattr(problem, "exit_code", USAGE))
 

@@ -76,7 +76,7 @@ def score(
     import numpy as np
 
     from flatpc.cli.models import Reader, posterior
-    from flatpc.cli.scanned import score_scanned, show_score
+    from flatpc.cli.scanned import score_scanned, show_score, standard_error
     from flatpc.cli.sources import read_source, scanned
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
@@ -103,7 +103,7 @@ def score(
         "split": asked.split,
         "rows": len(log_prob),
         "mean_log_likelihood": mean,
-        "standard_error": float(log_prob.std() / math.sqrt(len(log_prob))) if not impossible else math.nan,
+        "standard_error": standard_error(float(log_prob.std()), len(log_prob)) if not impossible else math.nan,
         "bits_per_value": -float(log_prob.sum()) / (max(known, 1) * math.log(2)),
         "impossible_rows": impossible,
     }

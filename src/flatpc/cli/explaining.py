@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
@@ -91,11 +92,15 @@ def explain(
 
 
 def _told(i: Any, found: Any, rows: Any, reader: Any) -> dict[str, Any]:
-    """A training row with its influence and values."""
-    values = reader.model.columns.decode(rows[i : i + 1], container="polars").rows(named=True)[0]
+    """A training row with its influence and values, None where one is missing."""
+    values = {
+        column.name: None if math.isnan(code) else column.decode(rows[i, j : j + 1], column.dtype == "integer")[0]
+        for j, (column, code) in enumerate(zip(reader.model.columns.columns, rows[i], strict=True))
+    }
     return {"row": int(i), "influence": float(found[i]), "values": values}
 
 
 def _values(values: dict[str, Any]) -> str:
-    shown = ", ".join(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+    known = {name: value for name, value in values.items() if value is not None}
+    shown = ", ".join(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in known.items())
     return shown if len(shown) <= 100 else shown[:97] + "..."

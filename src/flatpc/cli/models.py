@@ -13,12 +13,14 @@ import numpy as np
 from flatpc._messages import about
 from flatpc._typing import Array
 from flatpc.cli.application import say
-from flatpc.cli.sources import Source, aligned, read_columns, read_source
+from flatpc.cli.sources import Source, aligned, read_columns, read_source, some_of
 from flatpc.errors import FlatpcError, OptionError
-from flatpc.estimator.evidence import read_evidence
+from flatpc.estimator.evidence import codes_between, has_numbers, read_evidence
 from flatpc.estimator.model_files import Model, load_model
+from flatpc.tables.agreement import sort_in_words
 from flatpc.tables.columns import Column, Columns
-from flatpc.tables.reading import RawTable
+from flatpc.tables.forms import WRITTEN, number_of_text
+from flatpc.tables.reading import RawTable, is_number
 
 if TYPE_CHECKING:
     from flatpc.curvature import Posterior
@@ -89,7 +91,7 @@ def read_given(given: Sequence[str], columns: Columns, option: str = "--given") 
     """What is known of variables, from texts `column=value` and `column=low..high`."""
     out: dict[int, Any] = {}
     for text in given:
-        name, sign, value = text.partition("=")
+        name, sign, value = _halves(text, columns.names)
         if not sign:
             raise OptionError(f"{option} {text}; write a column and its value, such as --given {columns.names[0]}=VALUE.")
         j = columns.position(name)
@@ -97,29 +99,50 @@ def read_given(given: Sequence[str], columns: Columns, option: str = "--given") 
             raise OptionError(f"{option} {name} stands there twice; give a column one value.")
         low, dots, high = value.partition("..")
         column = columns.columns[j]
-        if dots and not column.is_discrete:
-            ends = (_code(column, low, option) if low else -np.inf, _code(column, high, option) if high else np.inf)
+        if dots and (not column.is_discrete or has_numbers(column)):
+            ends = (_number(column, low, option) if low else -np.inf, _number(column, high, option) if high else np.inf)
             if ends[0] > ends[1]:
                 raise OptionError(f"{option} {text}; a range begins with its lower end.")
-            out[j] = ends
+            out[j] = codes_between(column, *ends, f"{option} {text}") if column.is_discrete else ends
         else:
             out[j] = _code(column, value, option)
     return out
 
 
+def _halves(text: str, names: Sequence[str]) -> tuple[str, str, str]:
+    """A name, the sign after it, and a value; the names of columns may have signs of their own.
+
+    >>> _halves("a=b=1", ["a", "a=b"]), _halves("c=1", ["a"])
+    (('a=b', '=', '1'), ('c', '=', '1'))
+    """
+    known = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
+    return text.partition("=") if known is None else (known, "=", text[len(known) + 1 :])
+
+
 def _code(column: Column, text: str, option: str) -> float:
     if column.is_discrete:
-        codes = {str(category).lower(): float(code) for code, category in enumerate(column.categories)}
-        if text.lower() not in codes:
-            raise OptionError(
-                f"{option} {column.name}={text}; the values of {column.name} are {', '.join(map(str, column.categories))}."
-            )
-        return codes[text.lower()]
-    try:
-        value = float(text)
-    except ValueError:
-        raise OptionError(f"{option} {column.name}={text}; {column.name} is {column.kind}, so give a number.") from None
+        names = [str(value).lower() for value in column.values]
+        asked = _number(column, text, option) if column.dtype in WRITTEN else None
+        for code, (name, category) in enumerate(zip(names, column.categories, strict=True)):
+            if name == text.lower() if asked is None else category == asked:
+                return float(code)
+        raise OptionError(f"{option} {column.name}={text}; the values of {column.name} are {some_of(column.values)}.")
+    value = _number(column, text, option)
     column.family.check(np.array([value]), f"{option} {column.name}")
+    return value
+
+
+def _number(column: Column, text: str, option: str) -> float:
+    if column.dtype in WRITTEN:
+        moment = number_of_text(column.dtype, text, column.form.zone)
+        if np.isnan(moment):
+            sort, example = sort_in_words(column.dtype), WRITTEN[column.dtype]
+            raise OptionError(f"{option} {column.name}={text}; {column.name} holds {sort}, which are written like {example}.")
+        return moment
+    value = float(text) if is_number(text) else np.nan
+    if not np.isfinite(value):
+        wanted = "a number of seconds" if column.dtype == "duration" else "a number"
+        raise OptionError(f"{option} {column.name}={text}; {column.name} is {column.kind}, so give {wanted}.")
     return value
 
 

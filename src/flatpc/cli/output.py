@@ -7,6 +7,8 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +30,12 @@ def print_json(value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON holds it: NaN as null, infinities as text.
+    """The value as JSON holds it: NaN as null, infinities, dates and times as text, durations as seconds.
 
     >>> plain({"nll": float("inf"), "valid": float("nan"), "path": Path("a/b")})
     {'nll': 'inf', 'valid': None, 'path': 'a/b'}
+    >>> plain([date(2020, 1, 31), timedelta(minutes=1), Decimal("1.50")])
+    ['2020-01-31', 60.0, 1.5]
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -41,6 +45,12 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return float(value)
     return str(value) if isinstance(value, Path) else value
 
 

@@ -48,7 +48,7 @@ def score_scanned(reader: Reader, data: str, source: Scanned, per_row: bool, out
             "split": "all",
             "rows": totals.n_rows,
             "mean_log_likelihood": totals.mean,
-            "standard_error": totals.deviation / math.sqrt(totals.n_rows) if not impossible else math.nan,
+            "standard_error": standard_error(totals.deviation, totals.n_rows) if not impossible else math.nan,
             "bits_per_value": -totals.log_prob / (max(totals.n_known, 1) * math.log(2)),
             "impossible_rows": impossible,
         },
@@ -73,14 +73,21 @@ def impute_scanned(reader: Reader, data: str, source: Scanned, how: str, output:
     say(f"Filled {counts[0]:,} values in {counts[1]:,} of {counts[2]:,} rows.")
 
 
+def standard_error(deviation: float, n_rows: int) -> float:
+    """Of a mean; NaN for one row, which tells nothing of how rows vary."""
+    return deviation / math.sqrt(n_rows) if n_rows > 1 else math.nan
+
+
 def show_score(found: dict[str, Any], json: bool) -> None:
     """What `flatpc score` says of rows together."""
     if json:
         print_json(found)
         return
+    error = found["standard_error"]
+    mean = number(found["mean_log_likelihood"])
     rows = [
         ("rows", f"{found['rows']:,} ({found['split']})"),
-        ("mean log-likelihood", f"{number(found['mean_log_likelihood'])} ± {number(found['standard_error'])}"),
+        ("mean log-likelihood", mean if math.isnan(error) and found["rows"] == 1 else f"{mean} ± {number(error)}"),
         ("bits per value", number(found["bits_per_value"])),
     ]
     if "error_of_the_fit" in found:

@@ -78,14 +78,11 @@ def curvature(
     from flatpc.cli.models import Reader
     from flatpc.cli.sources import read_source
     from flatpc.curvature import breakdown, eigenvalues
-    from flatpc.curvature.layout import Layout
 
     asked = Reader(model, missing.value, unseen.value, ignore_extra).read(read_source(data, first=rows), split, default="train")
     some = asked.rows[:rows]
     circuit = asked.model.circuit
-    n_weights = Layout(circuit, False).size
-    if n_weights == 0:
-        raise OptionError(f"{model} has no weights: it is a product of independent columns, which has no such curvature.")
+    n_weights = _count_weights(circuit, model)
     parts = breakdown(circuit, some, space=space.value, reduction="mean", missing="marginalize")
     found: dict[str, Any] = {
         "data": data,
@@ -107,6 +104,16 @@ def curvature(
         print_json(found)
         return
     _show(found)
+
+
+def _count_weights(circuit: Any, model: Path) -> int:
+    """How many weights of sums there are; without any there is nothing to move along."""
+    from flatpc.curvature.layout import Layout
+
+    n_weights = Layout(circuit, False).size
+    if n_weights == 0:
+        raise OptionError(f"{model} has no weights: it is a product of independent columns, which has no such curvature.")
+    return n_weights
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -160,6 +167,7 @@ def landscape(
     from flatpc.curvature import landscape as compute
 
     reader = Reader(model, missing.value, unseen.value, ignore_extra)
+    _count_weights(reader.model.circuit, model)
     source = read_source(data, first=rows)
     asked = reader.read(source, None, default="train")
     judges = None

@@ -147,7 +147,7 @@ def without(table: RawTable, drop: Sequence[str], name: str) -> RawTable:
 
     for column in drop:
         if column not in table.names:
-            raise OptionError(f"--drop {column}; {name} has no such column, but {_some_of(table.names)}.")
+            raise OptionError(f"--drop {column}; {name} has no such column, but {some_of(table.names)}.")
     left = tuple(column for column in table.columns if column.name not in drop)
     if not left:
         raise OptionError(f"--drop leaves no column of {name}; keep at least one.")
@@ -159,10 +159,14 @@ def weights_of(table: RawTable, column: str, name: str) -> Array:
     import numpy as np
 
     from flatpc._row_weights import read_weights
+    from flatpc.tables.agreement import sort_in_words
 
     if column not in table.names:
-        raise OptionError(f"--weights {column}; {name} has no such column, but {_some_of(table.names)}.")
-    given = next(each for each in table.columns if each.name == column).numbers()
+        raise OptionError(f"--weights {column}; {name} has no such column, but {some_of(table.names)}.")
+    raw = next(each for each in table.columns if each.name == column)
+    if sort_in_words(raw.dtype) != "numbers":
+        raise DataError(f"--weights {column}: the column holds {sort_in_words(raw.dtype)} in {name}; give numbers of 0 or more.")
+    given = raw.numbers()
     bad = ~(np.isfinite(given) & (given >= 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -180,7 +184,7 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
     if _is_nameless(table.names) or (_is_nameless(wanted) and len(table.names) == len(wanted)):
         if len(table.names) != len(wanted):
             raise DataError(
-                f"{name} has {len(table.names)} columns and no names for them; the model has {len(wanted)}: {_some_of(wanted)}."
+                f"{name} has {len(table.names)} columns and no names for them; the model has {len(wanted)}: {some_of(wanted)}."
             )
         renamed = (replace(column, name=name) for column, name in zip(table.columns, wanted, strict=True))
         return RawTable(tuple(renamed), table.container, table.native)
@@ -189,7 +193,7 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
         if column not in names:
             raise DataError(
                 f"{name} has no column {column!r}, which the model needs; add it, empty where unknown. "
-                f"It has {_some_of(table.names)}."
+                f"It has {some_of(table.names)}."
             )
     known = set(wanted)
     extra = [column for column in table.names if column not in known]
@@ -203,5 +207,6 @@ def _is_nameless(names: Sequence[str]) -> bool:
     return list(names) == [f"x{j}" for j in range(len(names))]
 
 
-def _some_of(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def some_of(names: Sequence[Any], most: int = 8) -> str:
+    """The first of them, for a message."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")

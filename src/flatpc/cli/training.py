@@ -175,7 +175,7 @@ class Run:
             **self._about(),
             "free_parameters": circuit.n_free_parameters,
             "columns": [
-                {"name": c.name, "kind": c.kind, "why": c.why, "categories": list(c.categories)} for c in self.columns.columns
+                {"name": c.name, "kind": c.kind, "why": c.why, "categories": list(c.values)} for c in self.columns.columns
             ],
             "nll": losses,
             "overfitting_percent": degree_of_overfitting(losses["train"], losses["valid"]),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.queries.events import sample_given_events
-from flatpc.tables.columns import Columns
+from flatpc.tables.columns import Column, Columns
 
 TRIES = 100
 """How often rows outside of bounds are drawn again; what is left then is put on the bound."""
@@ -26,6 +26,7 @@ def draw(
     """
     low, high = (np.array(ends) for ends in zip(*(column.traits.bounds for column in columns.columns), strict=True))
     known = np.zeros((1, len(low)), bool) if rows is None else ~np.isnan(rows)
+    events = {j: _within((low[j], high[j]), event) for j, event in (events or {}).items()}
     if events:
         known = known.copy()
         known[:, list(events)] = True
@@ -34,15 +35,37 @@ def draw(
         if rows is None and not events:
             return np.asarray(circuit.sample(n if which is None else len(which), seed=seed))
         if rows is None:
-            return sample_given_events(circuit, n if which is None else len(which), events=events or {}, seed=seed)
+            return sample_given_events(circuit, n if which is None else len(which), events=events, seed=seed)
         asked = np.tile(rows, (n, 1)) if which is None else np.tile(rows, (n, 1))[which]
-        return np.asarray(sample_given_events(circuit, 1, events=events or {}, given=asked, seed=seed)[0])
+        return np.asarray(sample_given_events(circuit, 1, events=events, given=asked, seed=seed)[0])
 
     found = some(None, seed)
     free = ~np.broadcast_to(known, (len(known), len(low)))
     free = np.tile(free, (len(found) // len(free), 1))
     _again(found, lambda which, again: some(which, seed + 7919 * again), (low, high), free)
-    return settle(columns, found, free)
+    out = settle(columns, found, free)
+    for j, event in events.items():
+        if isinstance(event, tuple):
+            out[:, j] = _rounded_within(columns.columns[j], found[:, j], event)
+    return out
+
+
+def _within(bounds: tuple[float, float], event: Any) -> Any:
+    """A range without what lies beyond the column's bounds, if anything is left of it; other events as they are."""
+    if not isinstance(event, tuple):
+        return event
+    low, high = max(event[0], bounds[0]), min(event[1], bounds[1])
+    return (low, high) if low < high else event
+
+
+def _rounded_within(column: Column, x: Array, ends: tuple[float, float]) -> Array:
+    """Numbers rounded to the column's resolution, to a neighbour where that would leave the range; as they are without one."""
+    step, (low, high) = column.traits.resolution, ends
+    out = x
+    for near in (x - step, x + step, x):
+        rounded = column.rounded(near)
+        out = np.where((low <= rounded) & (rounded <= high), rounded, out)
+    return out
 
 
 def _again(

@@ -87,33 +87,55 @@ def read_events(columns: Columns, said: Any, option: str) -> dict[int, Any]:
 def _event(column: Column, value: Any, option: str) -> Any:
     if isinstance(value, list | tuple | set) and not value:
         raise OptionError(f"{option} says {shown(value)} of {column.name!r}; list one value at least.", option=option)
+    if column.is_discrete and isinstance(value, tuple) and has_numbers(column):
+        return codes_between(column, *_range(column, value, option), f"{option} says {shown(value)} of {column.name!r}")
     if column.is_discrete:
         wanted = list(value) if isinstance(value, list | tuple | set) else [value]
         return [_code(column, each, option) for each in wanted]
     if isinstance(value, tuple):
-        if len(value) != 2:
-            raise OptionError(f"{option} says {shown(value)} of {column.name!r}; a range is (low, high).", option=option)
-        low, high = (
-            _number(column, each, option) if each is not None else end for each, end in zip(value, (-np.inf, np.inf), strict=True)
-        )
-        if not low <= high:
-            raise OptionError(
-                f"{option} says {shown(value)} of {column.name!r}; a range is (low, high), low first.", option=option
-            )
-        return (low, high)
+        return _range(column, value, option)
     if isinstance(value, list | set):
         return [_number(column, each, option) for each in value]
     return _number(column, value, option)
 
 
+def _range(column: Column, value: tuple[Any, ...], option: str) -> tuple[float, float]:
+    if len(value) != 2:
+        raise OptionError(f"{option} says {shown(value)} of {column.name!r}; a range is (low, high).", option=option)
+    low, high = (
+        _number(column, each, option) if each is not None else end for each, end in zip(value, (-np.inf, np.inf), strict=True)
+    )
+    if not low <= high:
+        raise OptionError(f"{option} says {shown(value)} of {column.name!r}; a range is (low, high), low first.", option=option)
+    return low, high
+
+
+def has_numbers(column: Column) -> bool:
+    """Whether the categories are numbers, of which there are ranges."""
+    return all(isinstance(category, int | float) and not isinstance(category, bool) for category in column.categories)
+
+
+def codes_between(column: Column, low: float, high: float, said: str) -> list[float]:
+    """The codes of categories that are numbers, from `low` to `high`; both belong to it."""
+    found = [float(code) for code, category in enumerate(column.categories) if low <= category <= high]
+    if not found:
+        raise OptionError(f"{said}, whose values are {_listed(column)}.")
+    return found
+
+
+def _listed(column: Column) -> str:
+    listed = [str(value) if column.dtype in TEMPORAL else repr(value) for value in column.values[:8]]
+    return ", ".join(listed) + (", ..." if len(column.categories) > 8 else "")
+
+
 def _code(column: Column, value: Any, option: str) -> float:
+    wanted = column.number(value) if column.dtype in TEMPORAL else value
     for code, category in enumerate(column.categories):
-        if _is(category, value):
+        if _is(category, wanted):
             return float(code)
     if column.other and isinstance(value, str):
         return len(column.categories) - 1.0
-    listed = ", ".join(repr(category) for category in column.categories[:8]) + (", ..." if len(column.categories) > 8 else "")
-    raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {listed}.", option=option)
+    raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {_listed(column)}.", option=option)
 
 
 def _is(category: Any, value: Any) -> bool:

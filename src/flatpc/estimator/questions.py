@@ -19,6 +19,7 @@ from flatpc.estimator.imputing import log_conditional
 from flatpc.estimator.uncertainty import answering
 from flatpc.queries.conditionals import Conditional, conditional
 from flatpc.queries.events import event_log_prob
+from flatpc.tables.forms import TEMPORAL
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -93,7 +94,7 @@ class Questions:
         found = self.columns_.columns[j]
         if found.is_discrete:
             codes = log_conditional(self._predictor(j), rows, j, len(found.categories)).argmax(axis=1)
-            return np.array(found.categories, dtype=object if found.dtype == "text" else None)[codes]
+            return np.array(found.values, dtype=object if found.dtype == "text" or found.dtype in TEMPORAL else None)[codes]
         asked = np.where(np.arange(rows.shape[1]) == j, np.nan, rows)
         return found.shown(np.clip(np.asarray(self._predictor(j).expectation(asked))[:, j], *found.traits.bounds))
 
@@ -186,7 +187,7 @@ class Questions:
                 f"Column {found.name!r} is {found.kind} and has no categories; use predict for its mean given the rest, "
                 f"or learn it with {as_categorical(found.name)}."
             )
-        return list(found.categories)
+        return list(found.values)
 
     @over_blocks
     def quantile(self, X: Any, column: str | int, *, q: Any = 0.5) -> Any:

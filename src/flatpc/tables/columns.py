@@ -34,8 +34,17 @@ from flatpc.families.poisson import Poisson
 from flatpc.tables.agreement import sort_in_words
 from flatpc.tables.alike import common_values
 from flatpc.tables.filling import fill_in, new_table
-from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, Form, bounds_of_type, number_of, step_of_moments
-from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_raw, refuse_infinite, refuse_missing
+from flatpc.tables.forms import (
+    SECONDS_PER_DAY,
+    TEMPORAL,
+    WRITTEN,
+    Form,
+    bounds_of_type,
+    number_of,
+    number_of_text,
+    step_of_moments,
+)
+from flatpc.tables.reading import MISSING, DType, RawColumn, RawTable, read_matrix, read_raw, refuse_infinite, refuse_missing
 from flatpc.tables.recognition import (
     MAX_CATEGORIES,
     MAX_TEXTS,
@@ -118,6 +127,11 @@ class Column:
         return self.families[0]
 
     @property
+    def values(self) -> tuple[Any, ...]:
+        """The categories as the table has them: dates and times where it has these."""
+        return tuple(self.form.restored(self.dtype, self.categories)) if self.dtype in TEMPORAL else self.categories
+
+    @property
     def is_discrete(self) -> bool:
         """Whether it has categories."""
         return self.kind in ("binary", "categorical")
@@ -142,6 +156,7 @@ class Column:
         DataError
             For values of another kind than were learnt, or not allowed.
         """
+        raw = self._without_text(raw)
         now, then = sort_in_words(raw.dtype), sort_in_words(self.dtype)
         raw = _same_unit(raw, self.dtype)
         if now != then and not raw.missing.all():
@@ -163,12 +178,14 @@ class Column:
         strange = known & np.isnan(out)
         if unseen == "raise" and strange.any():
             row = int(np.flatnonzero(strange)[0])
-            listed = ", ".join(repr(category) for category in self.categories[:8]) + (", ..." if len(self.categories) > 8 else "")
+            known_values = [str(value) if self.dtype in TEMPORAL else repr(value) for value in self.values]
+            listed = ", ".join(known_values[:8]) + (", ..." if len(known_values) > 8 else "")
             value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
+            given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(_plain(value))
             rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
             raise UnseenCategoryError(
                 Message(
-                    f"{raw.label} has the value {_plain(value)!r} in row {row}, which it didn't have in training ({listed}). "
+                    f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({listed}). "
                     f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
                     rare,
                     absent,
@@ -255,6 +272,19 @@ class Column:
         out = np.empty(numbers.size, dtype=object)
         out[:] = self.form.restored(self.dtype, numbers.ravel().tolist())
         return out.reshape(numbers.shape)
+
+    def _without_text(self, raw: RawColumn) -> RawColumn:
+        """Dates and times that are text, as in a csv file, as numbers where the column has dates and times."""
+        if raw.dtype != "text" or self.dtype not in WRITTEN:
+            return raw
+        out = np.full(len(raw.values), np.nan)
+        for row in np.flatnonzero(~raw.missing):
+            out[row] = number_of_text(self.dtype, raw.values[row], self.form.zone)
+            if np.isnan(out[row]):
+                sort = sort_in_words(self.dtype)
+                said = f"{raw.label} holds {shown(raw.values[row])} in row {row}, but {sort} when it was learnt"
+                raise DataError(f"{said}; give {sort}, or text like {WRITTEN[self.dtype]}.")
+        return replace(raw, dtype=self.dtype, values=out)
 
     def _numbers(self, raw: RawColumn, unseen: str) -> Array:
         out = np.array(raw.values, dtype=np.float64)
@@ -489,7 +519,13 @@ class Columns:
         -------
         array or frame
             The table.
+
+        Raises
+        ------
+        DataError
+            For another number of columns, or a code that no category has; NaN is none.
         """
+        rows = self._checked(rows)
         if like is not None:
             place = {raw.name: at for at, raw in enumerate(like.columns)}
             pairs = enumerate(zip(self.columns, self.matched(like), strict=True))
@@ -499,6 +535,22 @@ class Columns:
         wanted = container or self.container
         kept = [(column.form, column.categories) for column in self.columns] if wanted == self.container else None
         return new_table(self.names, values, wanted, kept)
+
+    def _checked(self, rows: Any) -> Array:
+        """Rows of which every value stands for something."""
+        is_matrix = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype == np.float64
+        out: Array = rows if is_matrix else read_matrix(rows)[0]
+        if out.shape[1] != len(self.columns):
+            raise ShapeError(f"The rows have {out.shape[1]} columns; {len(self.columns)} were learnt.")
+        for column, codes in zip(self.columns, out.T, strict=True):
+            if column.dtype == "float" and not column.is_discrete:
+                continue
+            allowed = np.isin(codes, np.arange(len(column.categories))) if column.is_discrete else np.isfinite(codes)
+            if not allowed.all():
+                row = int(np.flatnonzero(~allowed)[0])
+                wanted = f"a code from 0 to {len(column.categories) - 1}" if column.is_discrete else "a finite number"
+                raise DataError(f"Column {column.name!r} has {codes[row]:g} in row {row}; give {wanted}.")
+        return out
 
     def show(self) -> Table:
         """A rich table of names, kinds, reasons and categories.
@@ -513,7 +565,7 @@ class Columns:
 
         out = Table("column", "kind", "recognised by", "values")
         for column in self.columns:
-            names = [str(category) for category in column.categories]
+            names = [str(value) for value in column.values]
             values = ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
             # As text: a name such as "height [cm]" is no markup.
             out.add_row(Text(printable(column.name)), column.kind, column.why, Text(printable(values)))

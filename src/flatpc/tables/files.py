@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import os
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ from flatpc.tables.reading import is_number
 if TYPE_CHECKING:
     import polars as pl
 
+AnyFrame = TypeVar("AnyFrame", "pl.DataFrame", "pl.LazyFrame")
 UTF8 = "utf-8-sig"
 """With or without a mark at the beginning."""
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
 """What stands for a missing value in text files."""
+_BLANK_LINE = re.compile(rb"(\A|\n)\r?\n")
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
     - `.csv`, `.tsv` (also with `.gz`), UTF-8: the first line names the columns, unless it holds numbers only (other than 0, 1, 2,
       3, ...); then it is a row, and columns are called x0, x1, ... Empty fields, NA, N/A, NaN, nan, null and ? are missing
-      values. Blanks around values are ignored. A csv may have semicolons, tabs or bars in place of commas, if its first line has
-      no commas outside quotes; with semicolons, decimal commas.
+      values. Blanks around values are ignored, and so are blank lines where there are two columns or more. A csv may have
+      semicolons, tabs or bars in place of commas, if its first line has no commas outside quotes; with semicolons, decimal
+      commas.
     - `.parquet`, and Arrow files (`.arrow`, `.ipc`, `.feather`): missing values are null.
     - `.npz`: one array `X` (or any single array), or the splits `train` and, if there, `valid` and `test`. With `num_vars` they
       are bits, packed eight to a byte as `np.packbits(rows, axis=1)` does.
@@ -108,22 +112,60 @@ class TextLayout:
     has_header: bool
     names: tuple[str, ...]
     """Of its columns: x0, x1, ... without a header."""
+    has_blank_lines: bool = False
+    """Which are no rows of a table of several columns, although polars makes rows without any value of them."""
+
+    def without_blank_lines(self, frame: AnyFrame) -> AnyFrame:
+        """The rows of a frame that was read from the file."""
+        import polars as pl
+
+        is_row = ~pl.all_horizontal(pl.all().is_null())
+        return frame.filter(is_row) if self.has_blank_lines and len(self.names) > 1 else frame
 
 
 def text_layout(file: Path) -> TextLayout:
     """What the first line of a csv or tsv file tells."""
     try:
-        with gzip.open(file, "rt", encoding=UTF8) if file.name.lower().endswith(".gz") else file.open(encoding=UTF8) as text:
-            separator = "\t" if ".tsv" in file.name.lower() else _separator(text.readline())
+        with _opened_text(file) as text:
+            first = next((line for line in text if line.strip("\r\n")), "")
+            separator = "\t" if ".tsv" in file.name.lower() else _separator(first)
             text.seek(0)
-            names = [name.strip() for name in next(csv.reader(text, delimiter=separator), [])]
+            lines = csv.reader(text, delimiter=separator)
+            names = [name.strip() for name in next(filter(None, lines), [])]
+        has_blank_lines = _has_blank_lines(file)
     except (UnicodeDecodeError, OSError, csv.Error, EOFError) as error:
         raise _unreadable(file, error) from None
     has_header = not all(is_number(name) for name in names) or _numbers_its_columns(names)
     if has_header and len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise DataError(f"{file}: two columns are called {twice!r}; rename one of them.")
-    return TextLayout(separator, has_header, tuple(names if has_header else (f"x{j}" for j in range(len(names)))))
+    named = tuple(names if has_header else (f"x{j}" for j in range(len(names))))
+    return TextLayout(separator, has_header, named, has_blank_lines)
+
+
+def _has_blank_lines(file: Path) -> bool:
+    """Whether there is a line without anything in it, outside of quotes."""
+    with _opened(file) as data:
+        before = b""
+        while (part := data.read(1 << 20)) and not _BLANK_LINE.search(before + part):
+            before = part[-2:]
+        if not part:
+            return False
+    is_quoted = False
+    with _opened(file) as data:
+        for line in data:
+            if not is_quoted and not line.strip(b"\r\n"):
+                return True
+            is_quoted ^= line.count(b'"') % 2 == 1
+    return False
+
+
+def _opened(file: Path) -> gzip.GzipFile | io.BufferedReader:
+    return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")
+
+
+def _opened_text(file: Path) -> TextIO:
+    return io.TextIOWrapper(_opened(file), encoding=UTF8, newline="")
 
 
 def _read_text(file: Path) -> Table:
@@ -136,13 +178,28 @@ def _read_text(file: Path) -> Table:
             _with_line_feeds(file), separator=separator, has_header=has_header, null_values=NULLS, infer_schema_length=None
         )
     except (UnicodeDecodeError, pl.exceptions.PolarsError, OSError, EOFError) as error:
-        raise _unreadable(file, error) from None
+        raise _too_long(file, layout) or _unreadable(file, error) from None
+    frame = layout.without_blank_lines(frame)
     if has_header and len(layout.names) == frame.width:
         frame.columns = list(layout.names)
     elif not has_header:
         frame.columns = [f"x{j}" for j in range(frame.width)]
     frame = frame.with_columns(column.expression() for column in tidied(frame.lazy(), separator))
     return Table(file.name.split(".")[0], _checked(file, frame))
+
+
+def _too_long(file: Path, layout: TextLayout) -> DataError | None:
+    """What is wrong with a file of which a line has more values than the first."""
+    try:
+        with _opened_text(file) as text:
+            lines = csv.reader(text, delimiter=layout.separator)
+            for line in lines:
+                if len(line) > len(layout.names):
+                    said = f"{file}: line {lines.line_num} has {len(line)} values, and the first line {len(layout.names)}"
+                    return DataError(f"{said}; correct it, or put quotes around values with {layout.separator!r} in them.")
+    except (UnicodeDecodeError, OSError, csv.Error, EOFError):
+        pass
+    return None
 
 
 def _unreadable(file: Path, error: Exception) -> DataError:

@@ -96,7 +96,8 @@ def _storable(values: Values) -> Values:
 
 
 def fill_in(table: RawTable, values: Mapping[int, Values]) -> Any:
-    """The table with `values`, lists by position of the column, where it has none of its own."""
+    """The table with `values`, lists by position of the column, where it has none of its own; dates as text beside such text."""
+    values = {j: _as_written(table.columns[j], new) for j, new in values.items()}
     if table.native is None:
         known = [_known(column) for column in table.columns]
         for j, new in values.items():
@@ -137,6 +138,12 @@ def _like(given: Values) -> Callable[[Any], Any]:
         return lambda value: value
     digits = max([0, *(-int(value.as_tuple().exponent) for value in decimals if value.is_finite())])
     return lambda value: Decimal(f"{value:.{digits}f}")
+
+
+def _as_written(column: RawColumn, values: Values) -> Values:
+    if column.dtype != "text" or column.missing.all():
+        return values
+    return [value.isoformat() if isinstance(value, date | time) else value for value in values]
 
 
 def _gaps(column: RawColumn) -> list[int]:

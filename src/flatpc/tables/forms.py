@@ -21,6 +21,8 @@ from flatpc._typing import Array
 Temporal = Literal["date", "datetime", "time", "duration"]
 TEMPORAL: tuple[Temporal, ...] = get_args(Temporal)
 SECONDS_PER_DAY = 86_400.0
+WRITTEN = {"date": "2020-01-31", "datetime": "2020-01-31T18:30:00", "time": "18:30:00"}
+"""Examples of dates and times as text."""
 _EPOCH = datetime(1970, 1, 1)
 _ENDS = ((datetime.min - _EPOCH).total_seconds(), (datetime.max.replace(microsecond=0) - _EPOCH).total_seconds())
 _LONGEST = 86_399_999_999_999.0
@@ -72,6 +74,21 @@ def number_of(dtype: str, value: Any) -> float:
     if dtype == "duration" and isinstance(value, timedelta):
         return value.total_seconds()
     return math.nan
+
+
+def number_of_text(dtype: str, text: str, zone: str = "") -> float:
+    """A date or time that is written as in ISO 8601, as csv files have it, as a number; NaN if it is none of the type.
+
+    >>> number_of_text("date", "2020-01-01"), number_of_text("time", "01:30"), number_of_text("date", "1.1.2020")
+    (18262.0, 5400.0, nan)
+    """
+    try:
+        if dtype == "time":
+            return number_of(dtype, time.fromisoformat(text))
+        moment = datetime.fromisoformat(text)
+        return number_of(dtype, moment.replace(tzinfo=_zone(zone)) if zone and moment.tzinfo is None else moment)
+    except ValueError:
+        return math.nan
 
 
 def numbers_of_numpy(values: NDArray[Any]) -> Array:

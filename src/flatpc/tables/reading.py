@@ -5,8 +5,9 @@ What is missing (None, NaN, null, masked) is NaN among numbers and None among te
 
 from __future__ import annotations
 
+import os
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -282,15 +283,22 @@ def _from_frame(X: Any) -> RawTable:
     except TypeError:
         if hasattr(X, "collect"):
             raise ColumnTypeError(f"A {type(X).__name__} has no rows yet; pass X.collect().") from None
+        if hasattr(X, "to_frame") and not isinstance(X, type):
+            remedy = "pass X.to_frame() for a column, frame[i : i + 1] for a row"
+            raise ShapeError(f"A {type(X).__name__} is one column or row of a table; {remedy}.") from None
         if hasattr(X, "__array__") and not isinstance(X, type):
             return read_raw(np.asarray(X))
         if _is_source(X):
             raise ColumnTypeError(
                 f"A {type(X).__name__} comes in blocks, and this needs a table in memory; pass fp.tables.source(X).sample(n)."
             ) from None
-        raise ColumnTypeError(
-            f"Can't read a table from a {type(X).__name__}; pass a NumPy array, a torch tensor, or a pandas or polars frame."
-        ) from None
+        hint = ""
+        if isinstance(X, str | os.PathLike):
+            hint = " Of a file: fp.tables.read_table(path).rows."
+        elif isinstance(X, Mapping):
+            hint = " Of a dict: pandas.DataFrame(X)."
+        taken = "a NumPy array, a torch tensor, or a pandas or polars frame"
+        raise ColumnTypeError(f"Can't read a table from a {type(X).__name__}; pass {taken}.{hint}") from None
     except nw.exceptions.DuplicateError:
         raise DataError("Two columns of the frame have the same name; rename one of them.") from None
     container = str(frame.implementation).rsplit(".", maxsplit=1)[-1].lower()

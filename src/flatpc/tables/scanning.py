@@ -278,10 +278,11 @@ def _scan_text(file: Path, layout: TextLayout, schema: dict[str, Any] | None) ->
     """The file; without a schema, all of it is looked at for the types of columns."""
     import polars as pl
 
-    return pl.scan_csv(
+    frame = pl.scan_csv(
         file, separator=layout.separator, has_header=layout.has_header, null_values=NULLS, schema=schema,
         new_columns=None if schema is not None else list(layout.names), infer_schema_length=None, glob=False,
     )  # fmt: skip
+    return layout.without_blank_lines(frame)
 
 
 def _stamp(file: Path) -> tuple[int, int]:
