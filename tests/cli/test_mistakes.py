@@ -36,7 +36,7 @@ MISTAKES = {
     "ragged csv": Mistake("fit ragged.csv -o model", ("ragged.csv", "line 3 has 3 values, and the first line 2")),
     "csv that is not text": Mistake("fit binary.csv -o model", ("binary.csv", "not UTF-8", "save it again")),
     "a folder with odd files": Mistake("fit . -o model", ("binary.csv is not UTF-8",)),
-    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=cat", "parquet")),
+    "dates as text": Mistake("fit dates.csv -o model", ("'when'", "dates as text", "--drop", "--kind when=cat", "2020-01-31")),
     "a word among numbers": Mistake("fit word.csv -o model", ("'x'", "text such as 'n.a.'", "replace")),
     "two columns of one name": Mistake("fit twice.csv -o model", ("twice.csv", "'a'", "rename")),
     "damaged parquet": Mistake("fit damaged.parquet -o model", ("damaged.parquet", "can't be read as parquet")),
@@ -161,7 +161,8 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory, desk: Path) -> Path:
     (folder / "infinite.csv").write_text("x\n1.5\ninf\n2.5\n")
     days = [date(2020, 1, 1) + timedelta(i) for i in range(30)]
     pl.DataFrame({"when": days, "a": [0, 1] * 15}).write_parquet(folder / "dates.parquet")
-    pl.DataFrame({"when": days, "a": [0, 1] * 15}).write_csv(folder / "dates.csv")
+    german = [day.strftime("%d.%m.%Y") for day in days]
+    pl.DataFrame({"when": german, "a": [0, 1] * 15}).write_csv(folder / "dates.csv")
     pl.DataFrame({"x": [*map(str, range(29)), "n.a."], "a": [0, 1] * 15}).write_csv(folder / "word.csv")
     pl.DataFrame({"who": [f"name {i}" for i in range(300)], "a": [0, 1] * 150}).write_csv(folder / "names.csv")
     (folder / "damaged.parquet").write_bytes((desk / "people.parquet").read_bytes()[:-40])

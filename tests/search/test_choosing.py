@@ -180,6 +180,11 @@ def test_skewed_columns_are_mapped_and_answers_are_in_their_units():
     assert (found.circuit.sample(300, seed=0) > 0).all()
 
 
+def test_rows_that_judge_twice_count_once():
+    """Few rows are folded twice."""
+    assert quick(bits(60), effort=1.0).n_judges == 60
+
+
 def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatch):
     from flatpc.search import stages, training
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from datetime import date, datetime, time
 from decimal import Decimal
 
 import numpy as np
@@ -195,7 +196,8 @@ def test_names_in_brackets_are_shown():
 
 @pytest.mark.parametrize(("values", "match"), [
     ([f"u{i}" for i in range(20)], "20 different texts, as names or identifiers do"),
-    ([f"2020-01-{i % 28 + 1:02d}" for i in range(60)], "dates as text, such as '2020-01-01'; give them as dates"),
+    ([f"{i % 28 + 1:02d}.01.2020" for i in range(60)], "dates as text, such as '01.01.2020'; write all of them like '2020"),
+    ([f"2020-02-{i % 31 + 1:02d}" for i in range(60)], "dates as text"),
     ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates as text"),
     ([*map(str, range(30)), "unknown"], "numbers, but also text such as 'unknown'"),
 ])  # fmt: skip
@@ -204,6 +206,25 @@ def test_texts_that_are_hardly_categories(values, match):
         kinds(pd.DataFrame({"a": values}))
     assert "kinds={'a': 'categorical'}" in str(error.value)
     assert kinds(pd.DataFrame({"a": values}), overrides={"a": "categorical"}) == {"a": "categorical"}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(("texts", "first", "written"), [
+    ([f"2020-01-{i:02d}" for i in range(1, 31)], 18262.0, date(2020, 1, 1)),
+    ([f"2020-01-01T{i:02d}:30" for i in range(24)], 18262 * 86400 + 1800.0, datetime(2020, 1, 1, 0, 30)),
+    ([f"2020-01-01 10:{i:02d}:00.5" for i in range(24)], 18262 * 86400 + 36000.5, datetime(2020, 1, 1, 10, 0, 0, 500_000)),
+    ([f"{i:02d}:15" for i in range(24)], 900.0, time(0, 15)),
+])  # fmt: skip
+def test_many_dates_that_are_text_are_dates(make, texts, first, written):
+    """As csv files have them."""
+    frame = make({"when": [*texts, None]})
+    columns = Columns.learn(frame)
+    assert columns.kinds == {"when": "continuous"}
+    rows = columns.encode(frame, missing="marginalize")
+    assert rows[0, 0] == first
+    assert np.isnan(rows[-1, 0])
+    assert columns.columns[0].decode(rows[:1, 0])[0] == written
+    assert kinds(make({"when": texts[:3] * 9}), overrides={"when": "continuous"}) == {"when": "continuous"}
 
 
 def test_few_texts_are_categories_whatever_they_look_like():

@@ -474,7 +474,7 @@ class Search:
             candidates=outcomes,
             valid_nll=average_nll(log_prob[:, index], weights, judges) + volume,
             judge=self._judge(),
-            n_judges=len(judges),
+            n_judges=len(judges) if len(self.task.splits) == 1 else min(len(judges), len(self.rows)),
             n_rows=len(self.rows),
             refitted=refitted,
             left_out=tuple(self.too_large),

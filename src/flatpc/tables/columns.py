@@ -40,6 +40,7 @@ from flatpc.tables.forms import (
     WRITTEN,
     Form,
     bounds_of_type,
+    kind_of_moments,
     number_of,
     number_of_text,
     step_of_moments,
@@ -601,8 +602,21 @@ def kinds(X: Any, *, overrides: Overrides = None) -> dict[str, Kind]:
     return Columns.learn(X, overrides).kinds
 
 
+def _dated(raw: RawColumn, said: Kind | None) -> RawColumn:
+    """Dates and times that are text, as in csv files, as numbers; few different ones only if `said` is continuous."""
+    if raw.dtype != "text" or raw.levels or said not in (None, "continuous"):
+        return raw
+    texts = set(raw.values[~raw.missing])
+    kind = kind_of_moments(texts) if said is not None or len(texts) > MAX_CATEGORIES else ""
+    if not kind:
+        return raw
+    numbers = {text: number_of_text(kind, text) for text in texts}
+    return replace(raw, dtype=kind, values=np.array([numbers.get(text, np.nan) for text in raw.values]))
+
+
 def _learn(raw: RawColumn, said: Kind | None, alike: range | None = None, weights: Array | None = None) -> Column:
     raw.check()
+    raw = _dated(raw, said)
     known = raw.values[~raw.missing]
     if raw.dtype != "text":
         refuse_infinite(raw.values[:, None], [raw.label])

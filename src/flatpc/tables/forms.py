@@ -6,7 +6,8 @@ A model sees dates as days and times as seconds, since 1970 or midnight; a `Form
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -23,6 +24,10 @@ TEMPORAL: tuple[Temporal, ...] = get_args(Temporal)
 SECONDS_PER_DAY = 86_400.0
 WRITTEN = {"date": "2020-01-31", "datetime": "2020-01-31T18:30:00", "time": "18:30:00"}
 """Examples of dates and times as text."""
+_DAY, _HOUR = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
+_PATTERNS: dict[Literal["date", "datetime", "time"], re.Pattern[str]] = {
+    "date": re.compile(_DAY), "datetime": re.compile(f"{_DAY}[T ]{_HOUR}"), "time": re.compile(_HOUR),
+}  # fmt: skip
 _EPOCH = datetime(1970, 1, 1)
 _ENDS = ((datetime.min - _EPOCH).total_seconds(), (datetime.max.replace(microsecond=0) - _EPOCH).total_seconds())
 _LONGEST = 86_399_999_999_999.0
@@ -89,6 +94,21 @@ def number_of_text(dtype: str, text: str, zone: str = "") -> float:
         return number_of(dtype, moment.replace(tzinfo=_zone(zone)) if zone and moment.tzinfo is None else moment)
     except ValueError:
         return math.nan
+
+
+def kind_of_moments(texts: Iterable[str]) -> Literal["date", "datetime", "time", ""]:
+    """What texts are that are all dates, datetimes or times, written as in ISO 8601 without a time zone; "" for any others.
+
+    >>> kind_of_moments(["2020-01-31", "2020-02-01"]), kind_of_moments(["2020-01-31 18:30"]), kind_of_moments(["2020-02-31"])
+    ('date', 'datetime', '')
+    """
+    found: set[Literal["date", "datetime", "time"]] = set()
+    for text in texts:
+        kind = next((kind for kind, pattern in _PATTERNS.items() if pattern.fullmatch(text)), None)
+        if kind is None or math.isnan(number_of_text(kind, text)):
+            return ""
+        found.add(kind)
+    return found.pop() if len(found) == 1 else ""
 
 
 def numbers_of_numpy(values: NDArray[Any]) -> Array:

@@ -94,9 +94,8 @@ def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
             text = f"{column.label} holds numbers, but also text such as {words[0]!r}"
             raise DataError(Message(f"{text}; replace that by a number, or by nothing if unknown. Or {said}.", option))
         if all(_DATE.match(text) for text in texts):
-            text = f"{column.label} holds dates as text, such as {texts[0]!r}; give them as dates, or {DROP}, or {said}."
-            hint = "pandas.to_datetime makes dates of text; parquet files keep them, csv files don't."
-            raise DataError(Message(f"{text} {hint}", DROP, option))
+            text = f"{column.label} holds dates as text, such as {texts[0]!r}; write all of them like '2020-01-31'"
+            raise DataError(Message(f"{text} (pandas.to_datetime reads many forms), or {DROP}, or {said}.", DROP, option))
     if n > MAX_CATEGORIES and all(_THOUSANDS.match(text) or is_number(text) for text in texts):
         first = next(text for text in texts if "," in text)
         text = f"{column.label} holds numbers with commas between thousands, such as {first!r}; write them without."
