@@ -121,6 +121,7 @@ def test_the_cause_of_an_odd_row_is_named(density):
 
 @pytest.mark.parametrize(("ask", "match"), [
     (lambda d: d.probability({"age": (40, 25)}), "low first"),
+    (lambda d: d.probability({"age": (10**400, None)}), "give a number"),
     (lambda d: d.probability({"city": "Rom"}), "'Bonn', 'Ulm'"),
     (lambda d: d.probability({"age": "old"}), "give a number"),
     (lambda d: d.probability({}), "give a dict"),

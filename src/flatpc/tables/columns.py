@@ -245,7 +245,7 @@ class Column:
             return number_of(self.dtype, value)
         try:
             return np.nan if isinstance(value, str) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return np.nan
 
     def shown(self, numbers: Array) -> Any:

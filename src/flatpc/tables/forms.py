@@ -92,7 +92,7 @@ def number_of_text(dtype: str, text: str, zone: str = "") -> float:
             return number_of(dtype, time.fromisoformat(text))
         moment = datetime.fromisoformat(text)
         return number_of(dtype, moment.replace(tzinfo=_zone(zone)) if zone and moment.tzinfo is None else moment)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.nan
 
 
