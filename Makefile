@@ -14,7 +14,7 @@ help:
 	@echo "make demo    learn with and without sharpness-aware learning, compare, write demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make adapters run the tests that need PyJuice, optuna, curvlinops, libcirkit and spflow, in $(PEERS)"
-	@echo "make hostile try 20,000 and more damaged files, odd tables, wrong options, kills; write the counts into docs"
+	@echo "make hostile try 20,000 and more damaged files, odd tables, wrong options, kills; write the counts into docs; then sanitize"
 	@echo "make sanitize run all tests with every index of the kernels checked; compiles for minutes the first time"
 	@echo "make lint    ruff, formatting, mypy --strict"
 	@echo "make bench   measure speed ratios, keep them in benchmarks/results.json, write them into README and docs"
@@ -37,6 +37,7 @@ hostile: $(VENV)/installed-dev
 	rm -rf .hostile && mkdir .hostile
 	FLATPC_HOSTILE=long FLATPC_HOSTILE_LOG=$(CURDIR)/.hostile $(BIN)/python -m pytest tests/hostile tests/structures/test_scale.py -n 2 --durations 10
 	$(BIN)/python docs/write_reliability.py .hostile
+	$(MAKE) sanitize
 
 # Kernels with checked indices are kept in a folder of their own.
 sanitize: $(VENV)/installed-dev
