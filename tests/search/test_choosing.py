@@ -186,9 +186,9 @@ def test_rows_that_judge_twice_count_once():
 
 
 def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatch):
-    from flatpc.search import stages, training
+    from flatpc.search import training
 
-    monkeypatch.setattr(stages, "MOST_ROWS", 200)
+    monkeypatch.setattr(training, "MOST_ROWS", 200)
     used = []
     learn = training.fit
 
@@ -205,10 +205,9 @@ def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatc
 
 def test_what_a_sample_chose_is_doubled_for_all_rows(monkeypatch):
     """A mixture of correlated columns and a copy of it learn from all rows as one, in batches, and do better than either."""
-    from flatpc.search import stages, training
+    from flatpc.search import training
 
-    monkeypatch.setattr(stages, "MOST_ROWS", 400)
-    monkeypatch.setattr(training, "WHOLE_ROWS", 600)
+    monkeypatch.setattr(training, "MOST_ROWS", 400)
     monkeypatch.setattr(training, "PART_ROWS", 100)
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 3000)

@@ -35,7 +35,7 @@ from flatpc.search.plans import (
 )
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
-from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Round, Task, Trial, build, finish, replay
+from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Task, Trial, build, finish, replay
 from flatpc.search.work import of_tree
 from flatpc.structures.edit.mixing import mix
 
@@ -66,10 +66,8 @@ START_SHARE = 0.2
 """Of the work that is left for trained models, the most that the start of one may take."""
 REPEATED_TREES = 200
 """Chow-Liu trees that the effort must allow for if few rows are to be folded twice."""
-MOST_ROWS = 16_000
-"""Rows by which a table with numbers has its model chosen."""
 ALL_ROWS_SHARE = 0.3
-"""Of the work, what is then for learning from all rows."""
+"""Of the work, what is for learning from all rows where a sample of them chooses."""
 JOINT_EPOCHS = 3
 """Of all rows that there has to be work for if two models are to be trained as one."""
 PROBE, PROBE_SHARE = 32, 0.1
@@ -143,7 +141,7 @@ class Search:
 
     def _goes_on(self, candidate: Trial) -> bool:
         """Whether it learns on from all rows, which hardly differ from those that it has learnt from, and not from the start."""
-        return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.n_rows > 1.5 * MOST_ROWS
+        return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.is_large
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
@@ -183,9 +181,9 @@ class Search:
             if self.spent + self._cost(plan) <= MIXTURES_SHARE * self.effort or wishes.structure == "tree_mixture":
                 self._try(plan)
         self._say("mixtures of trees")
-        if not self.discrete and len(train) > 1.5 * MOST_ROWS:
-            # A choice needs no more; what is chosen then learns from all rows.
-            self.task, self.set_aside = replace(task, most_rows=MOST_ROWS), ALL_ROWS_SHARE * self.effort
+        if not self.discrete and task.is_large:
+            # What is chosen then learns from all rows.
+            self.task, self.set_aside = task.sampled(), ALL_ROWS_SHARE * self.effort
         plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
         front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
         together = self._front_of_blocks([plan for plan in plans if "blocks" in plan.options])
@@ -330,8 +328,7 @@ class Search:
         other = self._try(plan)
         if other is not None:
             other.regularizer, other.floor = best.regularizer, best.floor
-            for planned in list(best.rounds):
-                self._train(other, planned.epochs + SLACK, self.left, planned)
+            self._train_like(best, other)
             self._say(plan.name)
         return other
 
@@ -391,8 +388,7 @@ class Search:
         if not best.seen or left - copied < JOINT_EPOCHS * 2 * best.passes / best.seen * self.task.n_rows:
             return best
         other = self._start(best.plan, 1)
-        for planned in best.rounds:
-            self._train(other, planned.epochs + SLACK, left, planned)
+        self._train_like(best, other)
         both = best.joined(other)
         self.pool.append(both)
         self._say("a copy, to be joined with the best one")
@@ -410,9 +406,7 @@ class Search:
                 break
             whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
             other = self._start(best.plan, copy, whole)
-            for planned in best.rounds:
-                if self.left > 0:
-                    self._train(other, planned.epochs + SLACK, self.left, planned)
+            self._train_like(best, other, to_the_end=False)
             if whole not in tried:
                 both = np.stack([self.task.judge(best), self.task.judge(other)], axis=1)
                 tried[whole] = cross_fitted_nll(both, self.task.judges)
@@ -434,16 +428,24 @@ class Search:
         self.pool.append(candidate)
         return candidate
 
-    def _train(self, candidate: Trial, epochs: int, allowance: float, planned: Round | None = None) -> None:
-        """A further round, or one like another candidate's."""
+    def _train(self, candidate: Trial, epochs: int, allowance: float) -> None:
+        """A further round."""
         before = candidate.training
         try:
-            if planned is None:
-                self.task.train_round(candidate, epochs, allowance)
-            else:
-                self.task.follow(candidate, planned, epochs)
+            self.task.train_round(candidate, epochs, allowance)
         finally:
             self.spent += candidate.training - before
+
+    def _train_like(self, best: Trial, other: Trial, to_the_end: bool = True) -> None:
+        """In rounds like those of the best one, each a little longer; those for which work is left, if not `to_the_end`."""
+        for planned in list(best.rounds):
+            if not to_the_end and self.left <= 0:
+                return
+            before = other.training
+            try:
+                self.task.follow(other, planned, planned.epochs + SLACK)
+            finally:
+                self.spent += other.training - before
 
     # ---- what came of it ------------------------------------------------------------------------------------------
 

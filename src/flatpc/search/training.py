@@ -52,8 +52,10 @@ STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
 """First and last step size of each round; later rounds do as the last."""
 ALL_ROWS = 1 << 40
 """The size of a batch of all rows, however many there are."""
-WHOLE_ROWS, PART_ROWS = 24_000, 4_000
-"""The most rows of a table for steps of EM by all of them at once; and the rows of a batch where there are more."""
+MOST_ROWS = 16_000
+"""Rows by which a large table with numbers has its model chosen."""
+PART_ROWS = 4_000
+"""Of a batch, in place of all rows of a large table."""
 INPUT_PSEUDOCOUNT = 0.1
 PATIENCE = 6
 """Epochs without a better validation NLL that end a round, or a third of the round if that is more."""
@@ -213,6 +215,15 @@ class Task:
         """Rows learnt from, of the largest split."""
         return max(len(split.train) for split in self.splits)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether there are many more rows than a choice needs."""
+        return self.n_rows > 1.5 * MOST_ROWS
+
+    def sampled(self) -> Task:
+        """The same, with rounds that learn from as many rows as a choice needs."""
+        return replace(self, most_rows=MOST_ROWS)
+
     @cached_property
     def judges(self) -> Sample:
         """All of them, as they count."""
@@ -259,7 +270,7 @@ class Task:
         first, last = STEP_SIZES[min(number, len(STEP_SIZES) - 1)]
         n_rows = min(self.n_rows, self.most_rows or self.n_rows)
         size = batch_size(n_rows, number)
-        if candidate.plan.whole and self.n_rows > WHOLE_ROWS:
+        if candidate.plan.whole and self.is_large:
             size = max(size, PART_ROWS)
         elif candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
