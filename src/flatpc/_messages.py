@@ -10,7 +10,7 @@ Row 3 has no age. Pass missing='marginalize' to integrate it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,6 +58,15 @@ def about(where: str, error: Error) -> Error:
     if where in message:
         return error
     return type(error)(Message(f"{where}: {message}", *getattr(message, "options", ())))
+
+
+def some_of(names: Sequence[Any], most: int = 8) -> str:
+    """The first of them.
+
+    >>> some_of(["a", "b", "c"], 2)
+    'a, b, ...'
+    """
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
 
 
 DROP = Option("drop", text="drop the column")

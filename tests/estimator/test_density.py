@@ -15,7 +15,7 @@ from sklearn.base import clone
 import flatpc as fp
 from flatpc.errors import DataError, MissingValueError, OptionError
 from flatpc.search import training
-from flatpc.tables.columns import UnseenCategoryError
+from flatpc.tables.column import UnseenCategoryError
 
 QUICK = {"structure": "mixture", "n_latents": 3, "mu": 0.1, "average": False, "effort": 0.3, "verbose": False}
 

@@ -14,7 +14,8 @@ import flatpc as fp
 from flatpc.circuit.files import load_with_extra, save
 from flatpc.errors import FileFormatError
 from flatpc.estimator.model_files import load_model, plain_columns, save_model
-from flatpc.tables.columns import RARE, Columns
+from flatpc.tables.column import RARE
+from flatpc.tables.columns import Columns
 from flatpc.tables.forms import Form
 from flatpc.tables.traits import Traits
 

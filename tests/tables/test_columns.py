@@ -17,7 +17,7 @@ from scipy import sparse
 
 from flatpc.errors import ColumnTypeError, DataError, MissingValueError, OptionError, ShapeError, SupportError
 from flatpc.tables import Columns, kinds
-from flatpc.tables.columns import UnseenCategoryError
+from flatpc.tables.column import UnseenCategoryError
 from flatpc.tables.reading import RawTable, read_raw
 
 TABLE = {

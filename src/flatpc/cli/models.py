@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._messages import about
+from flatpc._messages import about, some_of
 from flatpc._typing import Array
 from flatpc.cli.application import say
-from flatpc.cli.sources import Source, aligned, read_columns, read_source, some_of
+from flatpc.cli.sources import Source, aligned, read_columns, read_source
 from flatpc.errors import FlatpcError, OptionError
 from flatpc.estimator.evidence import codes_between, has_numbers, read_evidence
 from flatpc.estimator.model_files import Model, load_model
 from flatpc.tables.agreement import sort_in_words
-from flatpc.tables.columns import Column, Columns
+from flatpc.tables.column import Column
+from flatpc.tables.columns import Columns
 from flatpc.tables.forms import WRITTEN, number_of_text
 from flatpc.tables.reading import RawTable, is_number
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatpc._messages import about
+from flatpc._messages import about, some_of
 from flatpc.cli.application import say
 from flatpc.errors import DataError, FlatpcError, OptionError
 
@@ -205,8 +205,3 @@ def aligned(table: RawTable, columns: Columns, name: str, ignore_extra: bool = F
 
 def _is_nameless(names: Sequence[str]) -> bool:
     return list(names) == [f"x{j}" for j in range(len(names))]
-
-
-def some_of(names: Sequence[Any], most: int = 8) -> str:
-    """The first of them, for a message."""
-    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.queries.events import sample_given_events
-from flatpc.tables.columns import Column, Columns
+from flatpc.tables.column import Column
+from flatpc.tables.columns import Columns
 
 TRIES = 100
 """How often rows outside of bounds are drawn again; what is left then is put on the bound."""

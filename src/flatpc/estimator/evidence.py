@@ -13,7 +13,8 @@ from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
-from flatpc.tables.columns import Column, Columns
+from flatpc.tables.column import Column
+from flatpc.tables.columns import Columns
 from flatpc.tables.forms import TEMPORAL
 from flatpc.tables.reading import RawTable
 
@@ -119,13 +120,8 @@ def codes_between(column: Column, low: float, high: float, said: str) -> list[fl
     """The codes of categories that are numbers, from `low` to `high`; both belong to it."""
     found = [float(code) for code, category in enumerate(column.categories) if low <= category <= high]
     if not found:
-        raise OptionError(f"{said}, whose values are {_listed(column)}.")
+        raise OptionError(f"{said}, whose values are {column.listed}.")
     return found
-
-
-def _listed(column: Column) -> str:
-    listed = [str(value) if column.dtype in TEMPORAL else repr(value) for value in column.values[:8]]
-    return ", ".join(listed) + (", ..." if len(column.categories) > 8 else "")
 
 
 def _code(column: Column, value: Any, option: str) -> float:
@@ -135,7 +131,7 @@ def _code(column: Column, value: Any, option: str) -> float:
             return float(code)
     if column.other and isinstance(value, str):
         return len(column.categories) - 1.0
-    raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {_listed(column)}.", option=option)
+    raise OptionError(f"{option} says {shown(value)} of {column.name!r}, whose values are {column.listed}.", option=option)
 
 
 def _is(category: Any, value: Any) -> bool:

@@ -21,7 +21,8 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.files import load_with_extra, save
 from flatpc.errors import FileFormatError
 from flatpc.families.base import Family
-from flatpc.tables.columns import RARE, Column, Columns
+from flatpc.tables.column import RARE, Column
+from flatpc.tables.columns import Columns
 from flatpc.tables.forms import TEMPORAL, Form, is_zone
 from flatpc.tables.reading import DType
 from flatpc.tables.recognition import KINDS

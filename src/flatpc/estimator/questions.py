@@ -24,7 +24,8 @@ from flatpc.tables.forms import TEMPORAL
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.curvature.posterior import Posterior
-    from flatpc.tables.columns import Column, Columns
+    from flatpc.tables.column import Column
+    from flatpc.tables.columns import Columns
     from flatpc.tables.reading import RawTable
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flatpc._messages import some_of
 from flatpc._options import instance, several, shown
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
@@ -149,7 +150,7 @@ def _children_first(names: Sequence[Any], children: Sequence[Sequence[int]]) -> 
             n_parents[c] += 1
     roots = [i for i, count in enumerate(n_parents) if count == 0]
     if len(roots) > 1:
-        listed = ", ".join(repr(names[i]) for i in roots[:5]) + (", ..." if len(roots) > 5 else "")
+        listed = some_of([repr(names[i]) for i in roots])
         raise StructureError(
             f"{len(roots)} nodes have no parent: {listed}. A circuit has one root; connect the others or leave them out."
         )

