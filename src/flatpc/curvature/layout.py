@@ -206,6 +206,7 @@ class FlatIndex:
             mask = node.mask if isinstance(node, Sum) else None
             parts.append(np.ravel(view if mask is None else np.where(mask, view, n_weights + n_inputs)))
         self._to_vector = np.concatenate(parts) if parts else np.empty(0, np.intp)
+        self._all_weights = bool((self._to_vector < n_weights).all())
         to_flat = np.full(n_weights + n_inputs + 1, layout.size)
         to_flat[self._to_vector] = np.arange(layout.size)
         self._to_weights, self._to_tables = to_flat[:n_weights], to_flat[n_weights:-1]
@@ -218,6 +219,8 @@ class FlatIndex:
 
     def collect(self, weights: Any, tables: Array) -> Array:
         """Flat weights and flat tables as vectors, zero where a mask removes the edge."""
+        if self._all_weights:
+            return weights.take(self._to_vector, axis=1).astype(np.float64, copy=False)
         return _with_a_zero(weights, tables).take(self._to_vector, axis=1)
 
 
