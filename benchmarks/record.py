@@ -2,7 +2,7 @@
 
 A piece is recorded with a digest of the code that it times, and those of `scaling` with `FLATPC_SCALE`.
 `python -m benchmarks --record` skips what has been measured with the code as it is, at this scale or a larger one, so that it
-goes on where it was stopped.
+goes on where it was stopped. A number at a larger scale stays when a smaller one is measured, with the digest of its own code.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ def measure(section: str, name: str, piece: Callable[[], Any], path: Path = RESU
     """Run a piece and record what it returns; None, of a piece that could not run here, is not recorded."""
     begin = time.perf_counter()
     found = piece()
+    known = read(path)
+    if section in SCALED and found is not None and known.get(f"{section}.{name}", {}).get("scale", 0.0) > SCALE:
+        print(f"{section}.{name} is recorded at a larger scale than {SCALE:g}; that stays.")
+        found = None
     if found is None:
         return
     recorded = {
@@ -59,7 +63,7 @@ def measure(section: str, name: str, piece: Callable[[], Any], path: Path = RESU
         "machine": f"{processor()}, {os.cpu_count()} cores",
         **({"scale": SCALE} if section in SCALED else {}),
     }
-    kept = read(path) | {f"{section}.{name}": recorded}
+    kept = known | {f"{section}.{name}": recorded}
     lines = [f"{json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept)]
     replace_file(path, ('{"pieces": {\n' + ",\n".join(lines) + "\n}}\n").encode())
 

@@ -30,6 +30,10 @@ def test_a_small_record_does_not_pass_for_a_full_one(tmp_path, monkeypatch):
         for asked, passes in known.items():
             monkeypatch.setattr(record, "SCALE", asked)
             assert record.is_measured("scaling", "files", path) is passes
+    monkeypatch.setattr(record, "SCALE", 0.02)
+    record.measure("scaling", "files", lambda: {"rows": 2}, path)
+    assert record.read(path)["scaling.files"]["scale"] == 1.0  # the smaller one doesn't take its place
+    assert record.numbers(path)["scaling.files"] == {"rows": 1}
     record.measure("engine", "steps", lambda: {"rows": 1}, path)
     assert "scale" not in record.read(path)["engine.steps"]
 
