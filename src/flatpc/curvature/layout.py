@@ -220,7 +220,7 @@ class FlatIndex:
     def collect(self, weights: Any, tables: Array) -> Array:
         """Flat weights and flat tables as vectors, zero where a mask removes the edge."""
         if self._all_weights:
-            return weights.take(self._to_vector, axis=1).astype(np.float64, copy=False)
+            return np.asarray(weights.take(self._to_vector, axis=1), np.float64)
         return _with_a_zero(weights, tables).take(self._to_vector, axis=1)
 
 
