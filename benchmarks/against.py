@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.cases import ASKED
 
 HERE = Path(__file__).parent.parent
-TURNS, LIMIT = 5, 1.05
+TURNS, LIMIT = 15, 1.05
 
 
 @contextmanager
