@@ -50,11 +50,11 @@ def measure(section: str, name: str, piece: Callable[[], Any], path: Path = RESU
     """Run a piece and record what it returns; None, of a piece that could not run here, is not recorded."""
     begin = time.perf_counter()
     found = piece()
-    known = read(path)
-    if section in SCALED and found is not None and known.get(f"{section}.{name}", {}).get("scale", 0.0) > SCALE:
-        print(f"{section}.{name} is recorded at a larger scale than {SCALE:g}; that stays.")
-        found = None
     if found is None:
+        return
+    known = read(path)
+    if section in SCALED and known.get(f"{section}.{name}", {}).get("scale", 0.0) > SCALE:
+        print(f"{section}.{name} is recorded at a larger scale than {SCALE:g}; that stays.")
         return
     recorded = {
         "numbers": _rounded(found),

@@ -281,7 +281,7 @@ class Passes:
             value = float(self.squares(block, space).sum(axis=0) @ block.count)
             self._move_by_row(block, space)
             gradient = self._gathered(block, sums_over_rows.SECOND, CODES[space], self._marks)[0]
-            return value, gradient if space == "weights" else gradient_in(space, self.layout, self.values, gradient)
+            return value, gradient_in(space, self.layout, self.values, gradient)
 
     # ---- results as the evaluator packs parameters, for training --------------------------------------------------------
 
