@@ -40,6 +40,7 @@ Evaluator = _either("flatpc.engine.numba.evaluator.Evaluator", "flatpc.engine.ev
 Evidence = _either("flatpc.engine.numba.evidence.Evidence", "flatpc.engine.evidence.Evidence")
 Rule = _either("flatpc.engine.numba._kernels.columns.Rule", "flatpc.engine._kernels.update.Rule")
 QUADRATIC = _either("flatpc.engine.numba._kernels.update.QUADRATIC", "flatpc.engine._kernels.update.QUADRATIC")
+PLAIN = _either("flatpc.engine.numba._kernels.update.PLAIN", "flatpc.engine._kernels.update.PLAIN")
 Passes = _either("flatpc.curvature.passes.Passes", "flatpc.curvature.Passes")
 penalty_of_rows = _either("flatpc.curvature.penalties.penalty_of_rows", "flatpc.curvature.penalty_of_rows")
 
@@ -100,14 +101,31 @@ def fit(kind: str, data: str, dtype: str) -> Work:
     return lambda: fp.fit(circuit, X, epochs=3, batch_size=200, progress=False, dtype=dtype, n_threads=1, **method)
 
 
-def unsettled(dtype: str) -> Work:
+def _unsettled(dtype: str, n_latents: int) -> tuple[Any, Any]:
     """Rows whose evidence contradicts itself."""
     X = np.random.default_rng(0).integers(0, 2, (200, 100)).astype(np.float64)
-    start = fp.structures.hclt(X, 32)
+    start = fp.structures.hclt(X, n_latents)
     circuit = start.with_parameters({i: sharpened(value) for i, value in start.parameters.items()})
     evaluator = Evaluator(circuit, dtype, n_threads=1)
-    evidence = Evidence(evaluator.program, X)
+    return evaluator, Evidence(evaluator.program, X)
+
+
+def unsettled(dtype: str) -> Work:
+    evaluator, evidence = _unsettled(dtype, 32)
     return lambda: evaluator.statistics(evidence, np.arange(200))
+
+
+def em_step_of_unsettled(dtype: str) -> Work:
+    """With as many weights as the paper's trees have, always from the same ones."""
+    evaluator, evidence = _unsettled(dtype, 100)
+    rule = Rule(PLAIN, np.zeros(evaluator.program.n_steps), 0.0, 0.1, np.empty(0, np.uint8))
+    start = evaluator.weights.copy()
+
+    def step() -> None:
+        evaluator.weights[:] = start
+        evaluator.em_step(evidence, np.arange(10), rule)
+
+    return step
 
 
 def trace(kind: str, data: str) -> Work:
@@ -135,6 +153,7 @@ ASKED: dict[str, tuple[Callable[..., Work], tuple[Any, ...]]] = {
     "log_prob, scalar DAG, float64": (log_prob, ("dag 20000", "bits", "float64")),
     "statistics, scalar DAG, float64": (statistics, ("dag 20000", "bits", "float64")),
     **{f"statistics, unsettled rows, {dtype}": (unsettled, (dtype,)) for dtype in BOTH},
+    "EM step, unsettled rows, float32": (em_step_of_unsettled, ("float32",)),
     "trace, Gaussian RAT-SPN": (trace, ("rat-spn 10", "normal")),
     "H·v, Gaussian RAT-SPN": (product, ("rat-spn 10", "normal")),
     "gradient of the penalty, Gaussian RAT-SPN": (penalty, ("rat-spn 10", "normal", False)),

@@ -5,6 +5,7 @@ import pytest
 
 import flatpc as fp
 from flatpc.engine.numba import packing
+from flatpc.engine.numba._kernels.collect import add_flows_as_gradients
 from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba._kernels.update import PLAIN
 from flatpc.engine.numba.evaluator import Evaluator
@@ -78,3 +79,14 @@ def test_a_step_sees_the_weights_of_the_step_before(circuit):
     assert len(set(found["float64"][0])) == 4
     for single, double in zip(*found.values(), strict=True):
         np.testing.assert_allclose(single, double, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_flows_become_gradients_that_are_finite(dtype):
+    """An edge without flow stays as it is; a weight too small for its flow grows until the gradient has a number."""
+    largest = 2.0**20
+    weights = np.array([0.5, 0.25, 0.0, 2.0**-30], dtype)
+    gradient = np.array([1.0, 2.0, 0.0, 4.0], dtype)
+    add_flows_as_gradients(np.array([3.0, 0.0, 2.0, 2.0]), weights, gradient, largest)
+    np.testing.assert_array_equal(weights, [0.5, 0.25, 2.0**-19, 2.0**-19])
+    np.testing.assert_array_equal(gradient, [7.0, 2.0, largest, largest + 4.0])

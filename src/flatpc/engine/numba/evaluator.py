@@ -20,7 +20,7 @@ from flatpc.engine.contract import Arithmetic, Dtype, Flows, Work
 from flatpc.engine.numba import packing, views
 from flatpc.engine.numba._kernels import columns, log_domain, log_flows, passes, work_items
 from flatpc.engine.numba._kernels.adjoints import ADJOINTS, FLOWS, FUSED
-from flatpc.engine.numba._kernels.collect import flow_of_root
+from flatpc.engine.numba._kernels.collect import add_flows_as_gradients, flow_of_root
 from flatpc.engine.numba._kernels.columns import Rule
 from flatpc.engine.numba._kernels.order import orders
 from flatpc.engine.numba._kernels.threads import run, run_tickets
@@ -294,7 +294,7 @@ class Evaluator:
             if apart is None:
                 gradient += np.minimum(more, _LARGEST_GRADIENT["float32"], out=more)
             else:
-                apart += more * double.weights
+                apart += np.multiply(more, double.weights, out=more)
             statistics += more_statistics
             return log_prob
         log_prob = np.empty(len(rows))
@@ -340,15 +340,9 @@ class Evaluator:
                 return log_likelihood, statistics
         apart = np.zeros(self.program.n_weights)
         log_prob, gradient, statistics = self._statistics(evidence, plans, row_weights, apart)
-        self._add_as_gradients(apart, gradient)
+        add_flows_as_gradients(apart, self.weights, gradient, _LARGEST_GRADIENT[self.dtype])
         update_weights(self.program, self.weights, gradient, rule, n_threads=self.n_threads)
         return float(np.average(log_prob, weights=None if row_weights is None else row_weights[rows])), statistics
-
-    def _add_as_gradients(self, flows: Array, gradient: Any) -> None:
-        """Flows to gradients, for the M-step; weights too small for that grow by 1e-300 of what it will make of them."""
-        largest, used = _LARGEST_GRADIENT[self.dtype], np.flatnonzero(flows)
-        self.weights[used] = np.maximum(self.weights[used], flows[used] / largest)
-        gradient[used] += np.minimum(flows[used] / self.weights[used], largest)
 
     def flows(self, evidence: Evidence, row_weights: Array | None = None) -> Flows:
         """The contract's flows over all rows."""

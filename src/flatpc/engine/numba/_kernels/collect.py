@@ -109,6 +109,15 @@ def add_gradient(P, B, V, E, A, FL, s):
                 FL[at + j] = min(FL[at + j] + more, largest_gradient(FL))
 
 
+@kernel
+def add_flows_as_gradients(flows, W, FL, largest):
+    """Flows to gradients, for the M-step; weights too small for that grow by 1e-300 of what it will make of them."""
+    for e in range(len(flows)):
+        if flows[e] > 0:
+            W[e] = max(float(W[e]), flows[e] / largest)
+            FL[e] += min(flows[e] / W[e], largest)
+
+
 @inner
 def _update(P, W, FL, rule, s):
     mu = rule.mu[s]
