@@ -116,7 +116,7 @@ DIFFERENCES = {
             "one batch of rows twice more: what measuring sharpness leaves behind (here: μ divided by what that adds)",
             "each row once",
         ),
-        Difference("choice of μ", "0.01 to 1; mean flow", "0.01 to 1", "0, 0.01 to 1; mean flow"),
+        Difference("choice of μ", "0.01 to 1; mean flow", "0.01 to 1", "0, 0.0001 to 1 in decades; mean flow"),
         Difference(
             "values never seen",
             "not said; a hundredth of a row per input",

@@ -22,13 +22,15 @@ def _grid(*strengths: float) -> tuple[str, ...]:
 
 GRID = _grid(0.01, 0.05, 0.1, 0.5, 1.0)
 """The text's."""
+DECADES = ("plain", *_grid(0.0001, 0.001, 0.01, 0.1, 1.0))
+"""Ours, with no penalty at all among them."""
 CHOICES = {
     "table1": {
         "text": (*GRID, "adaptive"),
         "code": (*_grid(0.01, 0.1, 0.5, 1.0), "adaptive"),
-        "ours": ("plain", *_grid(0.0001, 0.001, 0.01, 0.1, 1.0), "adaptive"),
+        "ours": (*DECADES, "adaptive"),
     },
-    "table2": {"text": (*GRID, "mean-flow"), "code": GRID, "ours": ("plain", *GRID, "mean-flow")},
+    "table2": {"text": (*GRID, "mean-flow"), "code": GRID, "ours": (*DECADES, "mean-flow")},
 }
 LAPLACE = ("laplace=0.01", "laplace=0.1", "laplace=1")
 RIVALS = {"table1": simple_densities.NAMES, "table2": (*LAPLACE, "factorized", "chow-liu")}
