@@ -15,6 +15,9 @@ Metrics = dict[str, float]
 
 REVISIONS: dict[tuple[str, str], int] = {
     ("table1", ""): 2,
+    ("table2", ""): 2,
+    ("never-lose", ""): 2,
+    ("never-lose", "default"): 1,
     ("tables", "default"): 5,
     ("more-rows", "rows=48546"): 2,
     ("without-validation", "default"): 2,

@@ -41,8 +41,10 @@ class Claim:
         return found if len(found) == len(self.fractions) else None
 
     def verdict(self, comparison: Comparison) -> Verdict:
-        """At two standard errors, over the data sets that have been run."""
-        return all_of(decide(comparison.mean_gain(fraction, self.quantity), self.above) for fraction in self.fractions)
+        """At two standard errors, over the data sets of the paper's mean; undecided while some of them have not been run."""
+        found = all_of(decide(comparison.mean_gain(fraction, self.quantity), self.above) for fraction in self.fractions)
+        ran, whole = self.data_sets(comparison)
+        return found if ran == whole or found is Verdict.NOT_RUN else Verdict.UNDECIDED
 
     def data_sets(self, comparison: Comparison) -> tuple[int, int]:
         """On how many data sets the verdict rests, the fewest of its fractions; and of how many the paper's does."""

@@ -25,13 +25,15 @@ class Cost:
 def table_cost(comparison: Comparison) -> Cost | None:
     """None before the first run.
 
-    A run that has not been made is taken to last as long as those of its data set and fraction, or where there are none as those
-    of its data set at the nearest smaller fraction, times as long as there are more rows.
+    A run whose numbers were taken from another protocol took no time, and counts as not made. What has not been made is taken
+    to last as long as the runs of its data set and fraction, or where there are none as those of its data set at the nearest
+    smaller fraction, times as long as there are more rows.
     """
     models = ("plain", *comparison.regularised)
     seconds: dict[tuple[str, float], list[float]] = {}
     for (dataset, fraction), trials in comparison.times.items():
-        seconds[dataset, fraction] = [took for trial in trials.values() for method, took in trial.items() if method in models]
+        timed = (pair for trial in trials.values() for pair in trial.items())
+        seconds[dataset, fraction] = [took for method, took in timed if method in models and took > 0]
     means = {place: float(np.mean(times)) for place, times in seconds.items() if times}
     if not means:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flatpc.errors import OptionError
+from flatpc.paper.simple_densities import GRIDS, Grids
 
 REPOSITORY = "https://github.com/starling-lab/sharpness-aware-pc"
 COMMIT = "7a5f372"
@@ -54,6 +55,23 @@ class Hclt:
     """Rows of a batch whose flows are counted twice more in every M-step; None counts each row once."""
     sharpness_rows: int = 2000
     """Sharpness is a mean over so many training rows at most, the first ones."""
+
+
+@dataclass(frozen=True)
+class EinsumTable(Einsum):
+    """The same, and what stands beside them in table 1."""
+
+    densities: Grids = GRIDS
+    effort: float = 10.0
+    """Of `fp.choose`, in seconds of work."""
+
+
+@dataclass(frozen=True)
+class HcltTable(Hclt):
+    """The same, and what stands beside them in table 2."""
+
+    smoothings: tuple[float, ...] = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+    """Of the factorised model and the Chow-Liu tree, chosen by validation NLL."""
 
 
 EINSUM = {

@@ -18,6 +18,7 @@ from flatpc.paper import figures
 from flatpc.paper.comparison import Mean
 from flatpc.paper.figures.panels import numbers
 from flatpc.paper.figures.store import Found
+from flatpc.paper.rivals import standard_normal
 from flatpc.paper.verdicts import Verdict, all_of, decide, of_fact
 
 SCARCE = 0.05
@@ -155,7 +156,8 @@ def _spiral(run: Mapping[str, Any]) -> Answer:
         "Q1, the figure's one run on spiral",
         "sharpness peaks when overfitting does",
         f"sharpness {sharp[peak]:.0f} at epoch {run['epoch'][peak]} and {sharp[-1]:.0f} after the last, "
-        f"validation NLL {np.nanmin(valid):.1f} at its lowest and {valid[-1]:.1f} after the last",
+        f"validation NLL {np.nanmin(valid):.1f} at its lowest and {valid[-1]:.1f} after the last; it holds if sharpness is "
+        "then within a tenth of its peak",
         of_fact(bool(sharp[-1] > 0.9 * sharp[peak])),
     )
 
@@ -249,7 +251,13 @@ def _landscapes(found: Found) -> Iterator[Answer]:
     question = "Loss landscapes"
     yield _answer(question, "the regularised model's optimum is flatter", "ln of the largest eigenvalues' ratio", [Mean.of(tops)])
     better = (_percent(data["plain"]["nll"]["test"], data["regularised"]["nll"]["test"]) for data in found.values())
-    yield _answer(question, "it generalises better", "gain in test NLL, %", [Mean.of(better)])
+    yield _answer(question, "it generalises better", f"gain in test NLL, % ({_of_use(found)})", [Mean.of(better)])
+
+
+def _of_use(found: Found) -> str:
+    """Which regularised models have learnt less than nothing."""
+    worse = [name for name, data in found.items() if data["regularised"]["nll"]["test"] > standard_normal(name)]
+    return f"still worse than N(0, I): {', '.join(worse) if worse else 'none'}"
 
 
 def _datasets(found: Found) -> Iterator[Answer]:

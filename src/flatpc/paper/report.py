@@ -86,12 +86,13 @@ def report(folder: str | os.PathLike[str] = "results", output: str | os.PathLike
     return output
 
 
-def compare(folder: Path) -> dict[str, list[Comparison]]:
-    """Table -> one comparison for each protocol that has results; the first one always."""
+def compare(folder: Path, *, kept: bool = False) -> dict[str, list[Comparison]]:
+    """Table -> one comparison for each protocol that has results; the first one always. Of what tables keep alone, if `kept`."""
     out = {}
     for name in TITLES:
         table = TABLES[name]
-        results = list(Results(folder, name).all().values())
+        runs = Results(folder, name)
+        results = runs.kept() if kept else list(runs.all().values())
         others = sorted({result.cell.protocol for result in results} - set(NAMES))
         found = [Comparison(table, results, protocol) for protocol in (*NAMES, *others)]
         out[name] = [found[0], *(each for each in found[1:] if each)]

@@ -35,7 +35,7 @@ class Results:
 
     def all(self) -> dict[str, Result]:
         """By key. A run's own file outranks the table's row."""
-        found = {result.key: result for result in read_table(self.table, self.experiment)}
+        found = {result.key: result for result in self.kept()}
         for path in sorted(self.runs.glob("*.json")) if self.runs.is_dir() else ():
             try:
                 result = Result.from_json(path.read_text())
@@ -43,6 +43,10 @@ class Results:
                 raise DataError(f"{path} is not a result; remove it, and the run is done again.") from None
             found[result.key] = result
         return found
+
+    def kept(self) -> list[Result]:
+        """What the table has, whatever has been run or has failed since it was written."""
+        return read_table(self.table, self.experiment)
 
     def add(self, result: Result) -> None:
         """Keep a result: after a crash it is there or it is not, but never half."""

@@ -16,7 +16,7 @@ PLAIN, REGULARISED, EARLY = "plain", "regularised", ", stopped early"
 NORMAL = "N(0, I)"
 _LABELS = {
     "laplace": "Laplace EM", "chow-liu": "Chow-Liu", "factorized": "factorised", "normal": NORMAL, "gaussian": "Gaussian",
-    "mixture": "Gaussian mixture", "kernel": "kernel density", "default": "our default",
+    "mixture": "Gaussian mixture", "kde": "kernel density", "default": "our default",
 }  # fmt: skip
 """How methods are called, by the part of their name before `=`."""
 

@@ -143,7 +143,7 @@ class Forecast:
 
     def add(self, result: Result) -> None:
         """Learn from a result."""
-        if not result.error:
+        if not result.error and result.seconds > 0:  # else taken from another protocol
             self._seen[result.cell.dataset, result.cell.fraction].append(result.seconds)
 
     def seconds(self, cells: Any) -> float:

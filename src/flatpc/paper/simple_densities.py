@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,11 +21,20 @@ from flatpc._typing import Array
 from flatpc.datasets.splits import Splits
 from flatpc.paper.cells import Metrics
 
-RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Added to the diagonal of covariances."""
-COMPONENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-BANDWIDTHS = tuple(float(width) for width in np.geomspace(0.02, 2.0, 25))
 NAMES = ("normal", "gaussian", "mixture", "kde")
+
+
+@dataclass(frozen=True)
+class Grids:
+    """What validation chooses from."""
+
+    ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+    """Added to the diagonal of covariances."""
+    components: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    bandwidths: tuple[float, ...] = tuple(float(width) for width in np.geomspace(0.02, 2.0, 25))
+
+
+GRIDS = Grids()
 
 
 class Density(Protocol):
@@ -42,31 +52,31 @@ class Normal:
         return np.asarray(-0.5 * (X**2 + np.log(2 * np.pi)).sum(axis=1))
 
 
-def simple_density(name: str, data: Splits, seed: int) -> Metrics:
+def simple_density(name: str, data: Splits, seed: int, grids: Grids = GRIDS) -> Metrics:
     """NLLs of the model that validation likes best."""
     splits = {"train_nll": data.train, "valid_nll": data.valid, "test_nll": data.test}
     judged = [
         {split: -float(density.score_samples(rows).mean()) for split, rows in splits.items()}
-        for density in _candidates(name, data.train, seed)
+        for density in _candidates(name, data.train, seed, grids)
     ]
     return min(judged, key=lambda nlls: nlls["valid_nll"])
 
 
-def _candidates(name: str, X: Array, seed: int) -> Iterator[Density]:
+def _candidates(name: str, X: Array, seed: int, grids: Grids) -> Iterator[Density]:
     if name == "normal":
         yield Normal()
     elif name == "gaussian":
-        for ridge in RIDGES:
+        for ridge in grids.ridges:
             yield _mixture(X, 1, ridge, "full", seed)
     elif name == "mixture":
-        for n in COMPONENTS:
-            for ridge in RIDGES if n <= len(X) else ():
+        for n in grids.components:
+            for ridge in grids.ridges if n <= len(X) else ():
                 for kind in ("full", "diag"):
                     yield _mixture(X, n, ridge, kind, seed)
     else:
         from sklearn.neighbors import KernelDensity
 
-        for bandwidth in BANDWIDTHS:
+        for bandwidth in grids.bandwidths:
             yield KernelDensity(bandwidth=bandwidth).fit(X)
 
 

@@ -134,14 +134,16 @@ def _paper_table(name: str, title: str, run: Callable[[Cell, Any], Metrics], set
 
 TABLES = {
     "table1": _paper_table(
-        "table1", "Einsum Networks by Adam on the manifolds", einsum_cell, dict(protocols.EINSUM),
+        "table1", "Einsum Networks by Adam on the manifolds", einsum_cell,
+        {name: protocols.EinsumTable(**vars(how)) for name, how in protocols.EINSUM.items()},
         datasets=tuple(sorted(MANIFOLDS)),
         quick={"datasets": ("spiral", "two_moons", "helix"), "fractions": (0.01, 0.05), "trials": (0, 1),
                "methods": ("plain", "mu=0.01", "mu=0.1", "adaptive", "kde")},
         tolerance=0.02,  # steps of Adam with a rate of 0.1 make much of a rounding error
     ),
     "table2": _paper_table(
-        "table2", "Hidden Chow-Liu trees by EM on the binary benchmarks", hclt_cell, dict(protocols.HCLT),
+        "table2", "Hidden Chow-Liu trees by EM on the binary benchmarks", hclt_cell,
+        {name: protocols.HcltTable(**vars(how)) for name, how in protocols.HCLT.items()},
         datasets=tuple(sorted(DEBD)),
         quick={"datasets": ("nltcs", "plants", "dna"), "fractions": (0.01, 0.05), "trials": (0, 1),
                "methods": ("plain", "mu=0.1", "mu=1.0", "laplace=0.1", "factorized", "chow-liu")},

@@ -15,22 +15,16 @@ from flatpc.errors import OptionError
 from flatpc.families.gaussian import Gaussian
 from flatpc.paper import simple_densities
 from flatpc.paper.cells import Cell, Metrics
-from flatpc.paper.protocols import Einsum, Hclt
+from flatpc.paper.protocols import Einsum, EinsumTable, Hclt, HcltTable
 from flatpc.search.choosing import choose
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
     from flatpc.learning.fitting import Fit
 
-SMOOTHINGS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Of the factorised model and the Chow-Liu tree, chosen by validation NLL."""
 Callback = Callable[[Any, Callable[[], "Circuit"]], Any]
 """Called after every epoch with its row of the history and a function that returns the circuit."""
 RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
-
-
-EFFORT_OF_DEFAULT = 10.0
-"""Of `fp.choose` on the manifolds, in seconds of work."""
 
 
 def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
@@ -43,17 +37,17 @@ def einsum_start(n_variables: int, settings: Einsum, seed: int) -> Circuit:
     return circuit.randomize(seed, scheme=settings.start)
 
 
-def einsum_cell(cell: Cell, settings: Einsum) -> Metrics:
+def einsum_cell(cell: Cell, settings: EinsumTable) -> Metrics:
     """An Einsum Network learnt by Adam, μ being a number of `mu=` or `adaptive`; or something that it should beat."""
     data = manifold_splits(cell.dataset, seed=cell.trial).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
     if cell.method in simple_densities.NAMES:
-        return simple_densities.simple_density(cell.method, data, cell.trial)
+        return simple_densities.simple_density(cell.method, data, cell.trial, settings.densities)
     if cell.method == "default":
         chosen = choose(
             data.train,
             valid=data.valid,
             family="gaussian",
-            effort=EFFORT_OF_DEFAULT,
+            effort=settings.effort,
             seed=cell.trial,
             n_threads=1,
             progress=False,
@@ -76,11 +70,11 @@ def learn_einsum(
     )  # fmt: skip
 
 
-def hclt_cell(cell: Cell, settings: Hclt) -> Metrics:
+def hclt_cell(cell: Cell, settings: HcltTable) -> Metrics:
     """A hidden Chow-Liu tree learnt by EM, or one of the simple things it should beat."""
     data = _binary(cell.dataset).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
     if cell.method in RIVALS:
-        return _simple(RIVALS[cell.method], data)
+        return _simple(RIVALS[cell.method], data, settings.smoothings)
     stopped_early = cell.method == "plain" or _number(cell.method, "laplace=") is not None
     result = learn_hclt(data, cell.method, settings, cell.trial, judged=stopped_early)
     return _measure(result, data, ("weights",), settings.sharpness_rows, best=stopped_early)
@@ -163,12 +157,12 @@ def _nlls(circuit: Circuit, data: Splits) -> Metrics:
     return {name: -float(np.mean(circuit.log_prob(rows))) for name, rows in splits.items()}
 
 
-def _simple(make: Any, data: Splits) -> Metrics:
+def _simple(make: Any, data: Splits, smoothings: Sequence[float]) -> Metrics:
     """The best smoothing by validation NLL; both splits may hold values that training never had."""
-    candidates = [make(data.train, family="bernoulli", smoothing=smoothing) for smoothing in SMOOTHINGS]
+    candidates = [make(data.train, family="bernoulli", smoothing=smoothing) for smoothing in smoothings]
     judged = [_nlls(circuit, data) for circuit in candidates]
     chosen = min(range(len(judged)), key=lambda i: judged[i]["valid_nll"])
-    return {**judged[chosen], "smoothing": SMOOTHINGS[chosen]}
+    return {**judged[chosen], "smoothing": smoothings[chosen]}
 
 
 @lru_cache(maxsize=2)

@@ -47,9 +47,14 @@ def verify(
 ) -> list[Check]:
     """Run `n` random rows of the table in `folder` again, drawn by `seed`."""
     declared = table(name)
-    rows = [row for row in read_table(Path(folder) / f"{name}.csv", name) if _can_be_checked(row, declared, protocols)]
+    path = Path(folder) / f"{name}.csv"
+    rows = [row for row in read_table(path, name) if protocols is None or row.cell.protocol in protocols]
     if not rows:
-        raise DataError(f"{Path(folder) / name}.csv has no rows that could be run again; run `flatpc reproduce {name}` first.")
+        raise DataError(f"{path} has no rows that could be run again; run `flatpc reproduce {name}` first.")
+    reasons = {row.key: _hindrance(row, declared) for row in rows}
+    rows = [row for row in rows if not reasons[row.key]]
+    if not rows:
+        raise DataError(f"{path} has no rows that could be run again: {'; '.join(dict.fromkeys(reasons.values()))}")
     drawn = np.random.default_rng(seed).permutation(len(rows))[:n]
     checks = []
     for row in (rows[i] for i in drawn):
@@ -60,9 +65,13 @@ def verify(
     return checks
 
 
-def _can_be_checked(row: Result, declared: Table, protocols: Sequence[str] | None) -> bool:
-    wanted = protocols is None or row.cell.protocol in protocols
-    return wanted and row.seconds <= LONGEST and row.cell.method not in declared.timed
+def _hindrance(row: Result, declared: Table) -> str:
+    """Why a row can't be run again here, or nothing."""
+    if row.cell.method in declared.timed:
+        return f"{row.cell.method} does as much as it can within a time, which is never quite the same."
+    if row.seconds > LONGEST:
+        return f"some took more than {LONGEST:.0f} s."
+    return "" if declared.missing is None else declared.missing(row.cell)
 
 
 def compare(row: Result, declared: Table) -> Check:
