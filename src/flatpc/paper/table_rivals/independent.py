@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,12 +25,15 @@ class Independent:
 
     def log_density(self, rows: Rows) -> Array:
         """`[N]`."""
-        parts = [column.log_density(_column(rows, j)) for j, column in enumerate(self.kernels)]
+        parts = [_once(column.log_density, rows.y[:, j]) for j, column in enumerate(self.kernels)]
         return np.asarray(np.sum([self._discrete(rows), *parts], axis=0))
 
     def log_cells(self, rows: Rows, r: Array) -> Array:
         """`[N]`."""
-        parts = [column.log_cells(_column(rows, j), r[j : j + 1]) for j, column in enumerate(self.kernels)]
+        parts = [
+            _once(lambda values, c=column, w=r[j : j + 1]: c.log_cells(values, w), rows.y[:, j])  # type: ignore[misc]
+            for j, column in enumerate(self.kernels)
+        ]
         return np.asarray(np.sum([self._discrete(rows), *parts], axis=0))
 
     def _discrete(self, rows: Rows) -> Array:
@@ -45,7 +48,7 @@ def fit_independent(
     rows: Rows, n_values: tuple[int, ...], *, bandwidths: tuple[float, ...], smoothing: float, seed: int
 ) -> Independent:
     """With a bandwidth for each continuous column."""
-    kernels = [fit_kernels(_column(rows, j), (), bandwidth=width, flatness=0.0, seed=seed) for j, width in enumerate(bandwidths)]
+    kernels = [_kernels(rows.y[:, j], width, seed) for j, width in enumerate(bandwidths)]
     shares = []
     for d, n in enumerate(n_values):
         codes = rows.codes[:, d]
@@ -60,12 +63,11 @@ def search_independent(judge: Callable[..., tuple[float, float]], train: Rows, v
     for score in ("plain", "bounded"):
         widths = []
         for j in range(train.y.shape[1]):
-            ours, theirs = _column(train, j), _column(valid, j)
-            tried = [fit_kernels(ours, (), bandwidth=width, flatness=0.0, seed=seed) for width in BANDWIDTHS]
-            found = [
-                (model.log_density(theirs) if score == "plain" else model.log_cells(theirs, r[j : j + 1])).mean()
-                for model in tried
-            ]
+            found = []
+            for width in BANDWIDTHS:
+                model = Independent((_kernels(train.y[:, j], width, seed),), ())
+                theirs = _column(valid.y[:, j])
+                found.append((model.log_density(theirs) if score == "plain" else model.log_cells(theirs, r[j : j + 1])).mean())
             widths.append(BANDWIDTHS[int(np.argmax(found))])
         chosen.append(tuple(widths))
     for bandwidths in dict.fromkeys(chosen):
@@ -73,5 +75,18 @@ def search_independent(judge: Callable[..., tuple[float, float]], train: Rows, v
             judge(bandwidths=bandwidths, smoothing=smoothing)
 
 
-def _column(rows: Rows, j: int) -> Rows:
-    return Rows(rows.y[:, j : j + 1], np.zeros((len(rows), 0), np.int64))
+def _kernels(y: Array, bandwidth: float, seed: int) -> Kernels:
+    """One kernel for each value, that counts as often as the value occurs."""
+    drawn = fit_kernels(_column(y), (), bandwidth=bandwidth, flatness=0.0, seed=seed)
+    values, counts = np.unique(drawn.rows.y[:, 0], return_counts=True)
+    return replace(drawn, rows=_column(values), counts=counts.astype(np.float64))
+
+
+def _once(scores: Callable[[Rows], Array], y: Array) -> Array:
+    """Scores of a column, each value's worked out once."""
+    values, back = np.unique(y, return_inverse=True)
+    return scores(_column(values))[back]
+
+
+def _column(y: Array) -> Rows:
+    return Rows(y[:, None], np.zeros((len(y), 0), np.int64))

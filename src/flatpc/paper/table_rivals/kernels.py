@@ -36,6 +36,8 @@ class Kernels:
     flatness: float
     wide: bool = True
     """Whether there is the wide kernel."""
+    counts: Array | None = None
+    """How often each kernel counts; None is for once."""
 
     def log_density(self, rows: Rows) -> Array:
         """`[N]`."""
@@ -66,10 +68,14 @@ class Kernels:
         for i in range(0, len(rows), step):
             part = rows[i : i + step]
             logs = kernel(part) + self._matches(part)
+            n = logs.shape[1] if self.counts is None else self.counts.sum()
+            if self.counts is not None:
+                logs += np.log(self.counts)
             if self.wide:
                 flat = -((part.codes >= 0) * np.log(self.n_values or 1.0)).sum(axis=1) if self.n_values else 0.0
                 logs = np.hstack([logs, (wide(part).sum(axis=1) + flat)[:, None]])
-            out.append(logsumexp(logs, axis=1) - np.log(logs.shape[1]))
+                n += 1
+            out.append(logsumexp(logs, axis=1) - np.log(n))
         return np.concatenate(out)
 
     def _matches(self, rows: Rows) -> Array:
