@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from flatpc.learning.fitting import fit as fit
     from flatpc.search.choosing import choose as choose
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Where each public name lives. It is imported when first used: SciPy, numba and torch take a while to load, and who only asks
 # `flatpc --help` needs none of them.
