@@ -120,6 +120,14 @@ class TestComparison:
         assert (text.n_failed, code.n_failed) == (1, 0)
         assert text.seconds == pytest.approx(11 * 36)
 
+    def test_what_has_failed_or_is_under_way_is_not_in_the_docs(self, folder):
+        results = Results(folder, "table1")
+        results.compact()
+        results.add(einsum("twisted_eight", 0.5, 0, "plain", 1.0, 2.0, 4.0, 1.0))
+        (text, _), (kept, _) = compare(folder)["table1"], compare(folder, kept=True)["table1"]
+        assert (text.n_runs, text.n_failed) == (12, 1)
+        assert (kept.n_runs, kept.n_failed) == (11, 0)
+
     def test_early_stopping_is_beside_the_last_epoch(self, comparison):
         found = rivals(comparison, "spiral", 0.01)
         assert found["plain"].value == 9.0
