@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Callback = Callable[[Any, Callable[[], "Circuit"]], Any]
 """Called after every epoch with its row of the history and a function that returns the circuit."""
+_NLLS = ("train_nll", "valid_nll", "test_nll")
 RIVALS = {"factorized": structures.factorized, "chow-liu": structures.chow_liu}
 
 
@@ -54,7 +55,7 @@ def einsum_cell(cell: Cell, settings: EinsumTable) -> Metrics:
         )
         return _nlls(chosen.circuit, data)
     result = learn_einsum(data, cell.method, settings, cell.trial)
-    return _measure(result, data, ("weights", "logits", "logit-gradient"), len(data.train), best=True)
+    return _measure(result, data, settings, ("weights", "logits", "logit-gradient"), len(data.train), judged=True)
 
 
 def learn_einsum(
@@ -75,9 +76,9 @@ def hclt_cell(cell: Cell, settings: HcltTable) -> Metrics:
     data = _binary(cell.dataset).fraction(cell.fraction, how=settings.subset, seed=cell.trial)
     if cell.method in RIVALS:
         return _simple(RIVALS[cell.method], data, settings.smoothings)
-    stopped_early = cell.method == "plain" or _number(cell.method, "laplace=") is not None
-    result = learn_hclt(data, cell.method, settings, cell.trial, judged=stopped_early)
-    return _measure(result, data, ("weights",), settings.sharpness_rows, best=stopped_early)
+    judged = settings.patience is not None or cell.method == "plain" or _number(cell.method, "laplace=") is not None
+    result = learn_hclt(data, cell.method, settings, cell.trial, judged=judged)
+    return _measure(result, data, settings, ("weights",), settings.sharpness_rows, judged=judged)
 
 
 def learn_hclt(
@@ -105,7 +106,7 @@ def learn_hclt(
         method=learning.EM(settings.step_size), epochs=epochs or settings.epochs, batch_size=settings.batch_size,
         regularizer=learning.Laplace(settings.input_pseudocount, "inputs") if laplace is None else learning.Laplace(laplace),
         sharpness=None if laplace is not None else _sharpness(method, _share(len(data.train), settings), unit=settings.unit),
-        run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1, dtype="float32",
+        stopping=settings.patience, run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1, dtype="float32",
     )  # fmt: skip
 
 
@@ -138,23 +139,28 @@ def _number(method: str, prefix: str) -> float | None:
     return float(method[len(prefix) :]) if method.startswith(prefix) else None
 
 
-def _measure(result: Fit, data: Splits, spaces: tuple[str, ...], sharpness_rows: int, *, best: bool) -> Metrics:
-    """NLLs after the last epoch and, for early stopping, after the one that validation likes best; sharpness in each space."""
-    found = _nlls(result.circuit, data)
+def _measure(
+    result: Fit, data: Splits, settings: Einsum | Hclt, spaces: tuple[str, ...], sharpness_rows: int, *, judged: bool
+) -> Metrics:
+    """NLLs of the protocol's model and, if epochs were judged, of the one that validation likes best; sharpness in each space."""
     rows = data.train[:sharpness_rows]
-    for space in spaces:
-        found[f"sharpness_{space}"] = float(np.mean(curvature.trace(result.circuit, rows, space=space)))
-    if best:
-        stopped = _nlls(result.best_circuit, data)
-        found |= {f"best_{name}": value for name, value in stopped.items()}
-        found["best_sharpness_weights"] = float(np.mean(curvature.trace(result.best_circuit, rows)))
-        found["best_epoch"] = float(result.best_epoch)
+
+    def measured(circuit: Circuit, spaces: Sequence[str]) -> Metrics:
+        traces = {f"sharpness_{space}": float(np.mean(curvature.trace(circuit, rows, space=space))) for space in spaces}
+        return _nlls(circuit, data) | traces
+
+    found = measured(result.circuit, spaces)
+    if judged:
+        same = settings.patience is not None
+        stopped = found if same else measured(result.best_circuit, ["weights"])
+        best = {f"best_{name}": stopped[name] for name in (*_NLLS, "sharpness_weights")}
+        found = {**found, **best, "best_epoch": float(result.best_epoch)}
     return found
 
 
 def _nlls(circuit: Circuit, data: Splits) -> Metrics:
-    splits = {"train_nll": data.train, "valid_nll": data.valid, "test_nll": data.test}
-    return {name: -float(np.mean(circuit.log_prob(rows))) for name, rows in splits.items()}
+    splits = zip(_NLLS, (data.train, data.valid, data.test), strict=True)
+    return {name: -float(np.mean(circuit.log_prob(rows))) for name, rows in splits}
 
 
 def _simple(make: Any, data: Splits, smoothings: Sequence[float]) -> Metrics:
