@@ -81,14 +81,14 @@ class TestSweep:
     def test_a_run_counts_for_its_twin(self, tmp_path: Path) -> None:
         settings = {"text": protocols.HCLT["text"], "ours": protocols.HCLT["ours"]}
         twin = TABLES["table2"].twin
-        ours = [Cell("toy", "set0", 0.1, 0, method, "ours") for method in ("plain", "mu=0.1")]
+        ours = [Cell("toy", "set0", 0.1, 0, method, "ours") for method in ("chow-liu", "mu=0.1")]
         text = [replace(cell, protocol="text") for cell in ours]
         assert sweep(ours, toy, settings, tmp_path, n_jobs=1, twin=twin).ran == 2
         assert sweep(text, toy, settings, tmp_path, n_jobs=1, twin=twin).ran == 1
         found = {(r.cell.method, r.cell.protocol): r for r in Results(tmp_path, "toy").all().values()}
         assert len(found) == 4
-        assert found["plain", "text"].metrics["test_nll"] == found["plain", "ours"].metrics["test_nll"]
-        assert found["plain", "text"].seconds == 0 < found["mu=0.1", "text"].seconds
+        assert found["chow-liu", "text"].metrics["test_nll"] == found["chow-liu", "ours"].metrics["test_nll"]
+        assert found["chow-liu", "text"].seconds == 0 < found["mu=0.1", "text"].seconds
 
     def test_nothing_to_do(self, tmp_path: Path) -> None:
         assert sweep([], toy, SETTINGS, tmp_path).ran == 0

@@ -1,10 +1,13 @@
 """The protocols: what a cell of each learns from, and by which rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from flatpc.datasets import manifold_splits
+from flatpc.datasets.splits import Splits
 from flatpc.paper import protocols, training
 from flatpc.paper.cells import Cell
 from flatpc.paper.simple_densities import NAMES, simple_density
@@ -42,12 +45,28 @@ def test_units_and_rules_of_the_protocols():
     assert rules == {"text": "overfitting", "code": "released", "ours": "overfitting"}
 
 
-def test_ours_is_stopped_early():
+def test_our_einsum_networks_are_stopped_early():
     cell = Cell("table1", "spiral", 0.05, 0, "plain", "ours")
     short = protocols.Einsum("ours", n_repetitions=2, epochs=40, clip=1.0, patience=50)
     found = training.einsum_cell(cell, short)
     assert found["valid_nll"] == found["best_valid_nll"]
     assert found["valid_nll"] < training.einsum_cell(cell, protocols.Einsum(n_repetitions=2, epochs=40))["valid_nll"] + 1.0
+
+
+@pytest.mark.parametrize("method", ["plain", "mu=0.1", "laplace=0.1"])
+def test_our_hidden_trees_are_stopped_early(monkeypatch, method):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (400, 8)).astype(float)
+    rows[:, 4:] = np.where(rng.random((400, 4)) < 0.3, 1 - rows[:, :4], rows[:, :4])
+    monkeypatch.setattr(training, "_binary", lambda name: Splits("pairs", rows[:100], rows[100:200], rows[200:]))
+    cell = Cell("table2", "pairs", 1.0, 0, method, "ours")
+    short = protocols.HcltTable("ours", n_latents=8, epochs=60, batch_size=50, unit="counts", patience=3)
+    found, whole = training.hclt_cell(cell, short), training.hclt_cell(cell, replace(short, patience=None))
+    assert found["best_epoch"] < 57
+    for name in ("train_nll", "valid_nll", "test_nll", "sharpness_weights"):
+        assert found[name] == found[f"best_{name}"]
+    assert found["valid_nll"] < whole["valid_nll"]
+    assert ("best_epoch" in whole) == (method in ("plain", "laplace=0.1"))
 
 
 @pytest.mark.parametrize("name", NAMES)
