@@ -5,9 +5,10 @@ import pytest
 
 import flatpc as fp
 from flatpc.errors import DataError, OptionError
+from flatpc.families import Log
 from flatpc.search.clusters import start_at_clusters
 from flatpc.search.column_maps import fronts
-from flatpc.search.floors import varying, with_first_floor, with_floor
+from flatpc.search.floors import rounding_variances, varying, with_first_floor, with_floor
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import FLOORS, Plan, Wishes, check_wishes, counted_plans, mixture_plans, trained_plans
 from flatpc.search.samples import Sample
@@ -163,6 +164,27 @@ def test_floors_are_in_units_of_the_columns_and_constant_columns_keep_theirs():
     lower = with_floor(circuit, 1e-3, [True, False, True])
     assert [node.family for node in lower.nodes[:3]] == [fp.Gaussian(1e-3), fp.Gaussian(0.01), fp.Bernoulli()]
     np.testing.assert_array_equal(lower.log_prob(np.ones((1, 3))), circuit.log_prob(np.ones((1, 3))))
+
+
+def test_the_lowest_floors_are_of_several_columns_and_not_below_their_rounding():
+    block = fp.Input(variables=(0, 2), family=fp.MultivariateGaussian(2, FLOORS[0]))
+    circuit = fp.Circuit([block, fp.Input(1, fp.Gaussian(FLOORS[0])), fp.Product((0, 1))])
+    rounding = (4e-5, 0.0, 0.0)
+    low = with_floor(circuit, 1e-6, [True] * 3, rounding)
+    assert [node.family.min_variance for node in low.nodes[:2]] == [(4e-5, 1e-6), FLOORS[-1]]
+    assert with_floor(low, 1e-7, [True] * 3, rounding).nodes[0].family.min_variance == (4e-5, 1e-7)
+    assert with_floor(low, 1e-3, [True] * 3, rounding).nodes[0].family.min_variance == 1e-3
+
+
+def test_variances_of_rounding():
+    """Of 100,000 numbers: the variance of what rounding takes from each, in the units of learning."""
+    exact = np.exp(np.random.default_rng(0).normal(5.0, 0.01, (100_000, 4)))
+    rows = np.column_stack([np.round(exact[:, :2] * 2) / 2, exact[:, 2], np.round(exact[:, 3])])
+    scaling = Scaling(np.zeros(4), np.array([10.0, 0.1, 1.0, 1.0]), {1: Log()})
+    found = rounding_variances(rows, [fp.Gaussian()] * 3 + [fp.Poisson()], scaling)
+    assert found[0] == pytest.approx(np.var(rows[:, 0] - exact[:, 0]) / 100, rel=0.02)
+    assert found[1] == pytest.approx(np.var(np.log(rows[:, 1]) - np.log(exact[:, 1])) / 0.01, rel=0.02)
+    assert found[2:] == (0.0, 0.0)
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

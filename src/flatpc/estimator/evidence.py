@@ -94,10 +94,25 @@ def _event(column: Column, value: Any, option: str) -> Any:
         wanted = list(value) if isinstance(value, list | tuple | set) else [value]
         return [_code(column, each, option) for each in wanted]
     if isinstance(value, tuple):
-        return _range(column, value, option)
+        return _rounded_to(column, *_range(column, value, option))
     if isinstance(value, list | set):
         return [_number(column, each, option) for each in value]
-    return _number(column, value, option)
+    number = _number(column, value, option)
+    return _rounded_to(column, number, number) if _is_rounded(column) else number
+
+
+def _is_rounded(column: Column) -> bool:
+    """Whether its whole numbers stand for all numbers that are rounded to them."""
+    return column.kind == "continuous" and column.dtype == "integer" and column.traits.resolution > 0
+
+
+def _rounded_to(column: Column, low: float, high: float) -> tuple[float, float]:
+    """All numbers that are rounded to values within a range; the range itself if it has none, or the column's are not rounded."""
+    if not _is_rounded(column):
+        return low, high
+    step, origin = column.traits.resolution, column.traits.origin
+    first, last = np.ceil((low - origin) / step - 1e-9), np.floor((high - origin) / step + 1e-9)
+    return (origin + step * (first - 0.5), origin + step * (last + 0.5)) if first <= last else (low, high)
 
 
 def _range(column: Column, value: tuple[Any, ...], option: str) -> tuple[float, float]:

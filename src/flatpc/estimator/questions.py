@@ -287,13 +287,15 @@ class Questions:
         ----------
         event
             Column -> a value, a list of values, or `(low, high)` of numbers: both ends belong to the range, and None is no end.
+            In a column of integers that is taken for continuous, numbers stand for all that is rounded to them.
         given
             What is known: a dict of the same form, or a table with the columns that were learnt. None: nothing.
 
         Returns
         -------
         float or array
-            The probability; `[N]` given a table. A value of a continuous column has a density, not a probability.
+            The probability; `[N]` given a table. A value of a continuous column that is not of integers has a density, not a
+            probability.
 
         Raises
         ------

@@ -496,6 +496,10 @@ class MultivariateGaussian(Family):
         """With `min_variance=floor`."""
         return replace(self, min_variance=floor)
 
+    def with_floors(self, floors: Sequence[float]) -> MultivariateGaussian:
+        """With one for each variable."""
+        return replace(self, min_variance=tuple(floors))
+
     def with_lower_floor(self, share: float) -> MultivariateGaussian:
         """With a share of each variable's."""
         return replace(self, min_variance=tuple(float(each) for each in share * self.floors))

@@ -18,7 +18,10 @@ REVISIONS: dict[tuple[str, str], int] = {
     ("table2", ""): 2,
     ("never-lose", ""): 2,
     ("never-lose", "default"): 1,
-    ("tables", "default"): 5,
+    ("tables", "default"): 6,
+    **{("uses", method): 2 for method in ("default", "samples", "tuned", "one-class")},
+    ("more-rows", "rows=3200"): 2,
+    ("more-rows", "rows=12000"): 2,
     ("more-rows", "rows=48546"): 2,
     ("without-validation", "default"): 2,
 }

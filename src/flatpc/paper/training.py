@@ -106,7 +106,8 @@ def learn_hclt(
         method=learning.EM(settings.step_size), epochs=epochs or settings.epochs, batch_size=settings.batch_size,
         regularizer=learning.Laplace(settings.input_pseudocount, "inputs") if laplace is None else learning.Laplace(laplace),
         sharpness=None if laplace is not None else _sharpness(method, _share(len(data.train), settings), unit=settings.unit),
-        stopping=settings.patience, run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1, dtype="float32",
+        stopping=settings.patience, run=learning.Run(callbacks=callbacks), seed=trial, progress=False, n_threads=1,
+        dtype="float32",
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from flatpc._typing import Array
 from flatpc.families import Family, Log, Transform
 from flatpc.families.transforms import fit_power
 from flatpc.search import work
-from flatpc.search.floors import with_first_floor
+from flatpc.search.floors import rounding_variances, with_first_floor
 from flatpc.search.judging import Split
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling
@@ -45,6 +45,8 @@ class Front:
     families: Sequence[Family]
     volumes: Sequence[Array]
     """For each split, `[judges]`: what log-densities are lower by in the user's units."""
+    rounding: tuple[float, ...]
+    """The variance of each column's rounding."""
 
     @staticmethod
     def of(scaling: Scaling, rows: Sample, splits: Sequence[Split], families: Sequence[Family]) -> Front:
@@ -55,6 +57,7 @@ class Front:
             [Split(scaling.apply_to(split.train), scaling.apply_to(split.valid)) for split in splits],
             with_first_floor(families, scaling),
             [scaling.log_volume(split.valid.X) for split in splits],
+            rounding_variances(rows.X, families, scaling),
         )
 
 

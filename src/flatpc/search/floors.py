@@ -1,7 +1,8 @@
 """Floors of the variances of Gaussian inputs: the lower, the sharper the peaks that a model may have.
 
 They are chosen in units in which columns have variance 1. A column that never changes would be the likelier the lower its floor
-is, whatever the others need, so it keeps its own.
+is, whatever the others need, so it keeps its own. The lowest floors are for several columns together, some of which may follow
+from the others; even there a column that was rounded keeps the variance of its rounding, or its values would be peaks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from flatpc.circuit.nodes import Input
 from flatpc.families import Family
 from flatpc.search.plans import FLOORS
 from flatpc.search.scaling import Scaling
+from flatpc.tables.traits import Traits
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -32,18 +34,48 @@ def with_first_floor(families: Sequence[Family], scaling: Scaling) -> list[Famil
     return out
 
 
-def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool]) -> Circuit:
-    """The circuit with that floor, where it has the usual one and the column varies; variances stay as they are."""
+def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool], rounding: Sequence[float] = ()) -> Circuit:
+    """The circuit with that floor, where it has a usual one and columns vary; variances stay as they are.
+
+    Below the usual ones, `rounding` are the least floors of columns, and inputs of one column have the lowest usual one.
+    """
     from flatpc.circuit.circuit import Circuit
 
+    def lowered(node: Input) -> Family:
+        if floor >= FLOORS[-1]:
+            return node.family.with_floor(floor)
+        if node.family.n_variables == 1:
+            return node.family.with_floor(FLOORS[-1])
+        return node.family.with_floors([max(floor, rounding[v]) for v in node.variables])
+
     nodes = [
-        replace(node, family=node.family.with_floor(floor))
-        if isinstance(node, Input) and node.family.floor in FLOORS and all(varies[v] for v in node.variables)
+        replace(node, family=lowered(node))
+        if isinstance(node, Input) and _is_usual(node.family.floor) and all(varies[v] for v in node.variables)
         else node
         for node in circuit.nodes
     ]  # fmt: skip
     parameters: dict[int, Any] = dict(circuit.parameters)
     return Circuit(nodes, parameters)
+
+
+def _is_usual(floor: float | None) -> bool:
+    """Whether a user has not set it: such floors are above the highest usual one here, and the search lowers no other."""
+    return floor is not None and floor <= FLOORS[0]
+
+
+def rounding_variances(rows: Array, families: Sequence[Family], scaling: Scaling) -> tuple[float, ...]:
+    """Of rows in the user's units, the variances of the rounding of columns that may be correlated, in the units of learning.
+
+    Numbers rounded to steps of r are off by r²/12 on average. Where a column is mapped, that is so at its median.
+    """
+    out = np.zeros(rows.shape[1])
+    for j, family in enumerate(families):
+        step = Traits.of(rows[:, j]).resolution if family.joins else 0.0
+        if step:
+            middle = np.nanmedian(rows[:, [j]], axis=0)
+            slope = np.exp(scaling.transforms[j].log_slope(middle)[0]) if j in scaling.transforms else 1.0
+            out[j] = (step * slope / scaling.scale[j]) ** 2 / 12
+    return tuple(out.tolist())
 
 
 def varying(rows: Array) -> list[bool]:

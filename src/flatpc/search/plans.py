@@ -49,6 +49,8 @@ SMALL = {"mixture": (8,), "hclt": (4,)}
 """Further ones, where rows are few."""
 FLOORS = (1e-2, 1e-3, 1e-4)
 """Of the variance of a Gaussian input, where columns have variance 1; lower ones are tried once a model is chosen."""
+LOW_FLOORS = (1e-5, 1e-6, 1e-7)
+"""Further ones of columns that are correlated, some of which may follow from the others."""
 COMPONENTS, MOST_CORRELATED = (1, 4, 16, 64), 64
 """Multivariate Gaussians that are mixed, and the most columns of one."""
 PER_COLUMN = 2
@@ -119,6 +121,8 @@ class Plan:
     """Behind which front it is learnt: 0 has columns as they are, 1 maps skewed ones."""
     floor: float | None = None
     """Of variances, with which its training begins; None leaves it to the search."""
+    floors: tuple[float, ...] = FLOORS
+    """From which others are tried once it is chosen, the highest first."""
     whole: bool = False
     """Whether steps of EM are whole ones, by all rows at once: for few units with many parameters, that gets there sooner."""
 
@@ -267,11 +271,13 @@ def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
     sizes = [size for size in COMPONENTS if size == 1 or rows.weight >= PER_COLUMN * n * size]
     # Each has the common covariance of all for as many rows as there are columns, or fewer if these are few; more and less of it
     # is tried once a model is chosen.
-    pooled = float(n) if n > FEW_COLUMNS else n / 4
-    return [
-        Plan("mixture", {"n_latents": size, "blocks": "all", "pooled": pooled}, trained=True, whole=True, floor=FLOORS[2])
-        for size in sizes
-    ]
+    many = n > FEW_COLUMNS
+    pooled = float(n) if many else n / 4
+    plan = Plan(
+        "mixture", {"blocks": "all", "pooled": pooled}, trained=True, whole=True, floor=FLOORS[-1],
+        floors=(*FLOORS, *LOW_FLOORS) if many else FLOORS,
+    )  # fmt: skip
+    return [replace(plan, options={"n_latents": size, **plan.options}) for size in sizes]
 
 
 def plain_mixtures(rows: Sample, wishes: Wishes) -> list[Plan]:

@@ -354,8 +354,9 @@ class Search:
         if not self._has_floors():
             return best
         end = self.spent + self.left / 3
-        at = 0 if best.floor is None else FLOORS.index(best.floor)
-        for others in (FLOORS[at + 1 :], FLOORS[:at][::-1]):
+        floors = best.plan.floors
+        at = 0 if best.floor is None else floors.index(best.floor)
+        for others in (floors[at + 1 :], floors[:at][::-1]):
             before = best
             for floor in others:
                 if self.spent >= end:

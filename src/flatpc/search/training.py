@@ -85,6 +85,8 @@ class Round:
     seed: int
     floor: float | None = None
     """Of the variance of Gaussian inputs; None leaves it as it is."""
+    rounding: tuple[float, ...] = ()
+    """Of columns, the least floors below the usual ones."""
     n_rows: int = 0
     """The rows that it learns from, a sample by its seed; 0 for all."""
 
@@ -275,7 +277,8 @@ class Task:
         elif candidate.plan.whole:
             first, last, size = 1.0, 1.0, ALL_ROWS
         seed = self.seed + candidate.copy
-        planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor, self.most_rows)
+        rounding = self.fronts[candidate.plan.front].rounding if self.fronts else ()
+        planned = Round(1, size, first, first, candidate.regularizer, seed, candidate.floor, rounding, self.most_rows)
         before = candidate.training
         if candidate.epochs == 0 and most > 1:
             # One epoch tells how many there is an allowance for, which the schedule needs to know.
@@ -381,7 +384,7 @@ def run(
 ) -> Fit:  # fmt: skip
     """One round of EM from `circuit`, in float32; where flows underflow there and leave no weights, in float64."""
     if planned.floor is not None:
-        circuit = with_floor(circuit, planned.floor, task.varies)
+        circuit = with_floor(circuit, planned.floor, task.varies, planned.rounding)
     if 0 < planned.n_rows < len(rows):
         rows = rows.some(np.sort(np.random.default_rng(planned.seed).permutation(len(rows))[: planned.n_rows]))
     judged: dict[str, Any] = {} if valid is None else {"valid": valid.X, "valid_weight": valid.weights}

@@ -22,8 +22,10 @@ OTHER = "other"
 """What a category of rare texts is called, with a sign more if that is a frequent text."""
 
 
-def learn_column(raw: RawColumn, said: Kind | None, alike: range | None = None, weights: Array | None = None) -> Column:
-    """The column; of the kind that is `said` if any, with the values of columns that are `alike`."""
+def learn_column(
+    raw: RawColumn, said: Kind | None, alike: range | None = None, along: str | None = None, weights: Array | None = None
+) -> Column:
+    """The column; of the kind that is `said` if any, with values of columns that are `alike`, or as numbers `along` others."""
     raw.check()
     raw = _dated(raw, said)
     known = raw.values[~raw.missing]
@@ -35,6 +37,8 @@ def learn_column(raw: RawColumn, said: Kind | None, alike: range | None = None, 
         why = f"like other columns from {alike[0]} to {alike[-1]}"
         return Column(raw.name, "categorical", raw.dtype, why, tuple(alike), **how)
     kind, why = (said, "said so") if said is not None and len(known) else recognize(raw)
+    if along is not None:
+        kind, why = "continuous", f"whole numbers that go along with {along}"
     if kind in ("count", "continuous"):
         if raw.dtype == "text":
             raise DataError(f"{raw.label} holds text such as {known[0]!r}, so it can't be {kind}; choose binary or categorical.")

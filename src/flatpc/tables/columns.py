@@ -29,6 +29,7 @@ from flatpc.tables.alike import common_values
 from flatpc.tables.column import Column
 from flatpc.tables.column_learning import learn_column
 from flatpc.tables.filling import fill_in, new_table
+from flatpc.tables.going_along import rounded_numbers
 from flatpc.tables.reading import MISSING, RawColumn, RawTable, read_matrix, read_raw, refuse_missing
 from flatpc.tables.recognition import Kind, Overrides, numbers_rows, read_overrides
 
@@ -105,7 +106,10 @@ class Columns:
             if table.native is not None and numbers_rows(raw)
         )
         alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
-        learnt = tuple(learn_column(raw, said.get(raw.name), alike.get(raw.name), weights) for raw in table.columns)
+        along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike], weights)
+        learnt = tuple(
+            learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), weights) for raw in table.columns
+        )
         return Columns(learnt, table.container, notes)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from flatpc._typing import Array
@@ -66,6 +67,25 @@ class Units(Description):
             With that floor.
         """
         return cast("Family", self)
+
+    def with_floors(self, floors: Sequence[float]) -> Family:
+        """The family with a floor for each of its variables; here: with the highest one.
+
+        >>> import flatpc as fp
+        >>> fp.MultivariateGaussian(2).with_floors([0.5, 0.1]).min_variance
+        (0.5, 0.1)
+
+        Parameters
+        ----------
+        floors
+            The least variances that learning allows.
+
+        Returns
+        -------
+        Family
+            With these floors.
+        """
+        return self.with_floor(max(floors))
 
     def with_lower_floor(self, share: float) -> Family:
         """The family with this share of its floor, or of all its floors.
