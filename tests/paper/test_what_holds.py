@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from flatpc.paper import people_page
 from flatpc.paper.baselines import off_the_papers
 from flatpc.paper.default_margins import default_margins
+from flatpc.paper.people import TABLES
 from flatpc.paper.report import compare
+from flatpc.paper.results import read_table
 from flatpc.paper.tables import FRACTIONS
 from flatpc.paper.verdicts import Verdict, decide
 
 RESULTS = Path(__file__).parents[2] / "results"
+CLASSIC = ("independent", "mixture", "kde", "learnspn")
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +45,36 @@ def test_the_default_is_lost_to_no_simple_density(by_protocol):
     for name, *margins, lost in rows:
         assert lost == "none", name
         assert sum(map(float, (margin.replace("−", "-") for margin in margins))) > 0, name
+
+
+# ---- people's tables -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return people_page.found(read_table(RESULTS / "tables.csv", "tables"))
+
+
+def bounded(measured, rival):
+    return people_page.pair(measured.get("default", {}), measured.get(rival, {}), "bounded")
+
+
+@pytest.mark.parametrize("rival", CLASSIC)
+def test_the_default_is_lost_to_no_classic_rival_on_any_table(tables, rival):
+    pairs = {name: found for name, measured in tables.items() if (found := bounded(measured, rival)) is not None}
+    assert len(pairs) == len(TABLES)
+    assert [name for name, found in pairs.items() if found.verdict == "lost"] == []
+
+
+def test_it_wins_on_half_of_the_tables_and_more(tables):
+    won = [name for name, measured in tables.items() if all(bounded(measured, rival).verdict == "won" for rival in CLASSIC)]
+    assert len(won) >= len(TABLES) / 2
+
+
+@pytest.mark.parametrize("name", people_page.published())
+def test_it_is_ahead_of_all_that_runs_here_on_published_tables(tables, name):
+    measured = tables[f"mixed/{name}"]
+    ours = people_page.mean_score(measured["default"], "bounded")
+    assert ours > max(people_page.mean_score(measured[rival], "bounded") for rival in people_page.RIVALS if rival in measured)
+    if name in people_page.DISCRETE:
+        assert ours > max(people_page.published()[name].values())

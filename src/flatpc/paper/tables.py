@@ -176,13 +176,15 @@ TABLES = {
         {"datasets": ("sklearn/iris", "sklearn/wine", "spiral"), "fractions": (1.0,), "trials": (0,),
          "methods": ("independent", "mixture", "kde", "default")},
         fractions=(1.0,), trials=people.TRIALS, timed=("flow",), missing=people.missing,
+        tolerance=0.02,  # another processor rounds otherwise, and clusters of k-means, or what a search chooses, may be others
     ),
     "uses": Table(
         "uses", "What people do with a model of a table: gaps filled, classes predicted, rows made up, odd ones found",
         uses.run_cell, {"text": uses.Settings()}, tuple(uses.CLASSES), {"text": uses.METHODS}, {"text": ()},
         {"datasets": ("sklearn/wine",), "fractions": (1.0,), "trials": (0,),
          "methods": ("default", "tuned", "neighbours", "boosting", "isolation-forest")},
-        fractions=(1.0,), trials=uses.TRIALS, missing=uses.missing, tolerance=0.02,
+        fractions=(1.0,), trials=uses.TRIALS, missing=uses.missing,
+        tolerance=0.1,  # as above, and of few test rows: one of 36 is 0.03 of them
         compared=tuple(use.metric for use in USES),
     ),
     "more-rows": Table(

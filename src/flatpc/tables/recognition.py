@@ -8,7 +8,8 @@
 | `continuous` | other numbers; dates, times and durations | Gaussian |
 
 A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken;
-`kinds={"age": "continuous"}` says otherwise. Levels are those of a pandas category or a polars Enum, all of them, in their order.
+`kinds={"age": "continuous"}` says otherwise. Counts that go along with other numbers of the table are continuous too
+(`flatpc.tables.going_along`). Levels are those of a pandas category or a polars Enum, all of them, in their order.
 Of more than 256 texts the frequent ones are categories, and all others together are one more, `other`. Texts that are dates,
 texts of which hardly any is repeated, and numbers with a few words among them are refused unless `kinds` names them categorical:
 they are hardly what they would be taken for.
