@@ -85,8 +85,17 @@ def test_the_page_tells_wins_losses_and_spikes():
     assert "| kernel density | 2 | 0 | 0 | 1 | 0 | 1 |" in page
     assert "| mixture | 0 | 0 | 1 | 0 | 0 | 1 |" in page
     assert "spikes at values that repeat" in page.partition("## Lost")[2].partition("sklearn/wine")[0]
-    assert "| chess (all discrete) | −11.00 | −11.00 | −12.50 | −11.54 (BSPN) |" in page
+    assert "| chess (all discrete) | −11.00 | −11.00 | 0.00 | – | −12.50 | −11.54 (BSPN) |" in page
     assert as_markdown({}).startswith("Not run yet")
+
+
+def test_what_is_owed_to_repeated_values_and_floors_that_were_chosen():
+    noise = np.zeros(40)
+    results = [result("mixed/wine", "default", noise + 3, noise + 1, seed) for seed in range(3)]
+    for found, floor in zip(results, (0.01, 0.001, 0.01), strict=True):
+        found.metrics["floor"] = floor
+    page = as_markdown(people_page.found(results))
+    assert "| wine | 3.00 | 1.00 | 2.00 | 0.01, 0.001 | – | 13.36 (CC-A RDC) |" in page
 
 
 def test_published_numbers_are_of_twelve_tables():

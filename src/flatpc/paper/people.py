@@ -7,6 +7,7 @@ spike can win. A cell keeps both scores as means over `BLOCKS` blocks of test ro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from flatpc._extras import lacking
 from flatpc._typing import Array
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED, Column, TableSplits, load, load_mixed, load_packaged
 from flatpc.paper.cells import Cell, Metrics
+from flatpc.search.choice import Outcome
 
 BLOCKS = 20
 TABLES = (*(f"mixed/{name}" for name in MIXED), *PACKAGED, *sorted(MANIFOLDS))
@@ -53,7 +55,7 @@ def run_cell(cell: Cell, settings: Settings) -> Metrics:
         from flatpc.paper.table_rivals.circuits import default_scores
 
         found, density = default_scores(data, cell.trial, effort=settings.effort)
-        return metrics(data, found, {"parameters": float(density.n_parameters_)})
+        return metrics(data, found, {"parameters": float(density.n_parameters_), **_chosen_floor(density.candidates_)})
     if cell.method == "flow":
         from flatpc.paper.table_rivals.flow import flow_scores
 
@@ -80,6 +82,12 @@ def metrics(data: TableSplits, scores: dict[str, Array], more: Metrics) -> Metri
     for name, values in scores.items():
         out |= {f"{name}_{b}": float(values[b::BLOCKS].mean()) for b in range(min(BLOCKS, len(values)))}
     return out
+
+
+def _chosen_floor(candidates: Iterable[Outcome]) -> Metrics:
+    """The same of what a search chose: the lowest in the average."""
+    floors = [each.floor for each in candidates if each.weight > 0 and each.floor is not None]
+    return {"floor": float(np.sqrt(min(floors)))} if floors else {}
 
 
 def _floor(options: dict[str, Any]) -> Metrics:

@@ -31,6 +31,8 @@ class Outcome:
     """Number of epochs of training; 0 for a model that is counted."""
     weight: float
     """Its share of the average; 0 if it isn't part of what was chosen."""
+    floor: float | None = None
+    """The least variance of its Gaussian inputs, where columns have variance 1; None if nothing was said of it."""
 
     @property
     def n_latents(self) -> int:

@@ -526,5 +526,6 @@ class Search:
 
 def _outcome(c: Trial, weight: float, volume: float) -> Outcome:
     return Outcome(
-        c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight
-    )
+        c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight,
+        c.floor,
+    )  # fmt: skip

@@ -106,7 +106,7 @@ class Columns:
             if table.native is not None and numbers_rows(raw)
         )
         alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
-        along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike], weights)
+        along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike])
         learnt = tuple(
             learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), weights) for raw in table.columns
         )

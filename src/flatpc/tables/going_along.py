@@ -27,7 +27,7 @@ MARGIN = 0.25
 """Nats per row by which a column has to gain more than it loses."""
 
 
-def rounded_numbers(columns: Sequence[RawColumn], weights: Array | None = None) -> dict[str, str]:
+def rounded_numbers(columns: Sequence[RawColumn]) -> dict[str, str]:
     """Columns that would be counts, but go along with numbers: their names, and those of the others.
 
     >>> rng = np.random.default_rng(0)
@@ -45,7 +45,7 @@ def rounded_numbers(columns: Sequence[RawColumn], weights: Array | None = None) 
         among = [column for column in (*others, *counts) if column is not count]
         worth = [_worth(count.values, column.values) for column in among]
         best = int(np.argmax(worth)) if worth else 0
-        if worth and worth[best] > MARGIN and worth[best] > MARGIN + loss_as_rounded(count.values, weights):
+        if worth and worth[best] > MARGIN and worth[best] > MARGIN + loss_as_rounded(count.values):
             out[count.name] = among[best].name
     return out
 

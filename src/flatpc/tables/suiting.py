@@ -129,14 +129,14 @@ def finite_is_likelier(x: Array, low: int, high: int, weights: Array | None = No
     return finite > max(trial.log_likelihood for trial in _ranked(others, _some(known, None if weights is None else own)))
 
 
-def loss_as_rounded(x: Array, weights: Array | None = None) -> float:
+def loss_as_rounded(x: Array) -> float:
     """By how many nats per value a family of counts describes whole numbers from 0 better than a rounded Gaussian does.
 
     >>> import numpy as np
     >>> loss_as_rounded(np.random.default_rng(0).poisson(3.0, 400).astype(float)) > 0.01
     True
     """
-    known = _some(x, weights)
+    known = _some(x)
     counts: list[Family] = [NegativeBinomial(), Poisson()]
     return _ranked(counts, known)[0].log_likelihood - _Trial.of(Discretized(Gaussian(), 1.0, low=0.0), known).log_likelihood
 
