@@ -1,6 +1,6 @@
 """Our results beside the paper's: what the regulariser gains, trial by trial, and means with their standard errors.
 
-In every trial the regularised model is the one, among those of the table, with the lowest validation NLL after its last epoch;
+In every trial the regularised model is the one, among those of the table, with the lowest validation NLL in the end;
 and
 
     ΔNLL   = 100 (plain - regularised) / |plain|                 of the test NLL
