@@ -1,8 +1,8 @@
 """Over all runs of the paper's tables: does sharpness rank models as the gap between test and train NLL does?
 
-Spearman's ρ, from the numbers of the models that a protocol ends with. *Within* a cell: over the runs of one data set, fraction and trial, which
-differ in the regulariser. *Between* data sets: over the plain models of all data sets with one fraction, each the mean of its
-trials. The logarithm of a trace has the trace's ranks.
+Spearman's ρ, from the numbers of the models that a protocol ends with. *Within* a cell: over the runs of one data set, fraction
+and trial, which differ in the regulariser. *Between* data sets: over the plain models of all data sets with one fraction, each
+the mean of its trials. The logarithm of a trace has the trace's ranks.
 
 Tables hold the trace in the weights, and for Einsum Networks in logits too. Other measures need the models, which are not kept:
 `flatpc.paper.figures.measures` learns some anew.
