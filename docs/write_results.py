@@ -126,7 +126,7 @@ def measured() -> str:
         ["top 15 eigenvalues of the Hessian of a hidden Chow-Liu tree, one thread", _spectrum(), curvature],
         ["a regularised Adam step, in units of a plain one", _regularised(), "`python -m benchmarks learning`"],
         [
-            "the paper's second table: 20 data sets, 5 fractions, 5 trials, every value of μ, 100 epochs",
+            "the paper's second table: 20 data sets, 5 fractions, 5 trials, every value of μ, 100 epochs at the most",
             _cost(next((c for c in table2 if c.protocol == "ours" and c), table2[0])),
             "`flatpc reproduce table2 --protocol ours`, then `python docs/write_results.py`",
         ],

@@ -60,7 +60,7 @@ def test_the_committed_runs_give_the_mean_of_ranks_counted_otherwise():
     found = gap_ranks.ranks(results, "ours", "sharpness_weights")
     assert len(found.within) == len(rho)
     assert found.within.mean() == pytest.approx(np.mean(rho), abs=1e-12)
-    assert 0.3 < found.within.mean() < 0.6
+    assert 0.5 < found.within.mean() < 0.9
     text = gap_ranks.as_markdown({"table2": results})
     sizes = sorted(len(pairs) for pairs in cells.values())
     models = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import norm
 import flatpc
 from flatpc.datasets import manifold
 from flatpc.paper import printed as paper
+from flatpc.paper import protocols
 from flatpc.paper.cells import Cell, Result
 from flatpc.paper.claims import CLAIMS
 from flatpc.paper.comparison import Comparison, Mean, degree_of_overfitting
@@ -151,7 +153,8 @@ class TestComparison:
             return result("table2", "dna", 0.05, 0, method, "ours", **metrics)
 
         runs = [run("plain", 9.0, best_valid_nll=5.0, best_test_nll=5.0), run("mu=0.1", 6.0)]
-        comparison = Comparison(TABLES["table2"], runs, "ours")
+        to_the_end = replace(TABLES["table2"], settings={"ours": protocols.HcltTable("ours", unit="counts")})
+        comparison = Comparison(to_the_end, runs, "ours")
         assert "regularised, stopped early" not in rivals(comparison, "dna", 0.05)
         assert [row[0] for row in payoff(comparison)[1]][-1] == "regularised against plain stopped early"
         assert in_words(comparison).startswith("The regularised model after its last epoch against the plain one stopped early")

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,20 @@ class TestSweep:
         before = CELLS[0].key(protocols.Hclt())
         monkeypatch.setattr("flatpc.__version__", "99.0.0")
         assert CELLS[0].key(protocols.Hclt()) == before
+
+    def test_no_key_holds_digits_that_processors_differ_in(self) -> None:
+        """Every number of every protocol is one that people would write."""
+
+        def numbers(value: object) -> Iterator[float]:
+            if isinstance(value, dict | list | tuple):
+                for each in value.values() if isinstance(value, dict) else value:
+                    yield from numbers(each)
+            elif isinstance(value, float):
+                yield value
+
+        for declared in TABLES.values():
+            for settings in declared.settings.values():
+                assert all(float(f"{value:.7g}") == value for value in numbers(asdict(settings)))
 
     def test_budget_begins_no_more_cells(self, tmp_path: Path) -> None:
         outcome = sweep(CELLS, toy, SETTINGS, tmp_path, n_jobs=1, budget=0.12)

@@ -31,7 +31,8 @@ class Grids:
     ridges: tuple[float, ...] = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
     """Added to the diagonal of covariances."""
     components: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-    bandwidths: tuple[float, ...] = tuple(float(width) for width in np.geomspace(0.02, 2.0, 25))
+    bandwidths: tuple[float, ...] = tuple(round(float(width), 6) for width in np.geomspace(0.02, 2.0, 25))
+    """Rounded, as keys of runs hold them, and the last digits are not the same on all processors."""
 
 
 GRIDS = Grids()
