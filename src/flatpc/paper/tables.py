@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flatpc.datasets import DEBD, MANIFOLDS
@@ -65,6 +65,8 @@ class Table:
     """Of one run."""
     tolerance: float = 1e-3
     """By how much an NLL may differ when a cell is run again, relative to it or, where that is small, to 1."""
+    tolerances: dict[str, float] = field(default_factory=dict)
+    """Of methods that make more of a rounding error, as another processor has: what they choose may then be another model."""
     places: frozenset[tuple[str, float]] | None = None
     """The pairs of data set and fraction that are run; None is for all of them."""
     timed: tuple[str, ...] = ()
@@ -176,7 +178,7 @@ TABLES = {
         {"datasets": ("sklearn/iris", "sklearn/wine", "spiral"), "fractions": (1.0,), "trials": (0,),
          "methods": ("independent", "mixture", "kde", "default")},
         fractions=(1.0,), trials=people.TRIALS, timed=("flow",), missing=people.missing,
-        tolerance=0.02,  # another processor rounds otherwise, and clusters of k-means, or what a search chooses, may be others
+        tolerances={"mixture": 0.02, "default": 0.02},
     ),
     "uses": Table(
         "uses", "What people do with a model of a table: gaps filled, classes predicted, rows made up, odd ones found",
@@ -184,7 +186,7 @@ TABLES = {
         {"datasets": ("sklearn/wine",), "fractions": (1.0,), "trials": (0,),
          "methods": ("default", "tuned", "neighbours", "boosting", "isolation-forest")},
         fractions=(1.0,), trials=uses.TRIALS, missing=uses.missing,
-        tolerance=0.1,  # as above, and of few test rows: one of 36 is 0.03 of them
+        tolerance=0.02, tolerances=dict.fromkeys(("default", "samples", "tuned", "one-class"), 0.1),  # of as few as 36 test rows
         compared=tuple(use.metric for use in USES),
     ),
     "more-rows": Table(

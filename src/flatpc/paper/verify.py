@@ -78,7 +78,8 @@ def compare(row: Result, declared: Table) -> Check:
     """Run one row again."""
     again = run_cell(row.cell, declared.run, declared.settings[row.cell.protocol], row.key)
     names = [metric for metric in declared.compared if metric in row.metrics]
+    tolerance = declared.tolerances.get(row.cell.method, declared.tolerance)
     if again.error or not names:
-        return Check(row.cell, math.inf, declared.tolerance, again.error or "it has no number to compare")
+        return Check(row.cell, math.inf, tolerance, again.error or "it has no number to compare")
     gaps = [abs(again.metrics[m] - row.metrics[m]) / max(1.0, abs(row.metrics[m])) for m in names]
-    return Check(row.cell, max(gaps), declared.tolerance)
+    return Check(row.cell, max(gaps), tolerance)
