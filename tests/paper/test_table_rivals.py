@@ -12,10 +12,10 @@ from flatpc.errors import MissingValueError
 from flatpc.paper.table_rivals.circuits import Scorer, circuit_scores, default_scores
 from flatpc.paper.table_rivals.gaussians import log_box, log_interval, log_normal
 from flatpc.paper.table_rivals.independent import fit_independent
-from flatpc.paper.table_rivals.judging import CLASSIC, at_best
+from flatpc.paper.table_rivals.judging import CLASSIC, FLOORED, at_best
 from flatpc.paper.table_rivals.kernels import Kernels, fit_kernels
 from flatpc.paper.table_rivals.mixture import Mixture, fit_mixture, maximise
-from flatpc.paper.table_rivals.rows import Rows, Units
+from flatpc.paper.table_rivals.rows import LEAST_DEVIATION, Rows, Units
 
 
 def rows_of(y, codes=None):
@@ -110,6 +110,17 @@ def test_without_discrete_columns_it_is_scikit_learns():
     found = fit_mixture(rows, (), n_components=2, covariance="tied", ridge=1e-3, smoothing=1.0, seed=0)
     theirs = GaussianMixture(2, covariance_type="tied", reg_covar=1e-3, random_state=0).fit(rows.y)
     np.testing.assert_allclose(found.log_density(rows), theirs.score_samples(rows.y), atol=1e-6)
+
+
+def test_floors_are_ridges_of_columns():
+    rows = mixed_rows()
+    options = {"n_components": 2, "covariance": "full", "smoothing": 1.0, "seed": 0}
+    wide = fit_mixture(rows, (2, 3), ridge=0.04, **options)
+    floored = fit_mixture(rows, (2, 3), ridge=1e-6, floors=0.2, **options)
+    np.testing.assert_allclose(floored.factors, wide.factors, rtol=1e-12)
+    flat = rows_of(np.column_stack([rows.y[:, 0], np.zeros(len(rows))]))
+    found = fit_mixture(flat, (), ridge=1e-6, floors=np.array([0.0, 0.3]), **options)
+    np.testing.assert_allclose((found.factors @ found.factors.transpose(0, 2, 1))[:, 1, 1], 0.09, rtol=1e-9)
 
 
 # ---- all that has a density ----------------------------------------------------------------------------------------------
@@ -254,6 +265,19 @@ def test_spikes_win_nothing_in_the_bounded_score():
     rows = rows_of(y)
     assert spiky.log_density(rows).mean() > 10
     assert spiky.log_cells(rows, np.array([1.0])).mean() == pytest.approx(np.log(0.5), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", FLOORED)
+def test_rivals_without_spikes(name):
+    """Whole numbers from 0 to 5, uneven: no density above that of the narrowest Gaussian, which spikes exceed."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.choice(6, 400, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05]), rng.normal(size=400)]).astype(float)
+    data = TableSplits("t", x[:250], x[250:320], x[320:], columns=(Column("n"), Column("y")))
+    units = Units.of(data)
+    np.testing.assert_allclose(units.floors, [1 / np.sqrt(12) / units.scale[0], LEAST_DEVIATION])
+    most = -np.log(units.floors * units.scale * np.sqrt(2 * np.pi)).sum()
+    assert at_best(FLOORED[name], data, 0)["plain"].test.mean() > at_best(name, data, 0)["plain"].test.mean() + 0.5
+    assert (at_best(name, data, 0)["plain"].test <= most).all()
 
 
 @pytest.mark.parametrize("name", CLASSIC)

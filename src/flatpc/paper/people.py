@@ -17,11 +17,14 @@ from flatpc._extras import lacking
 from flatpc._typing import Array
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED, Column, TableSplits, load, load_mixed, load_packaged
 from flatpc.paper.cells import Cell, Metrics
+from flatpc.paper.table_rivals.judging import FLOORED, at_best
 from flatpc.search.choice import Outcome
 
 BLOCKS = 20
 TABLES = (*(f"mixed/{name}" for name in MIXED), *PACKAGED, *sorted(MANIFOLDS))
 CONTENDERS = ("independent", "mixture", "kde", "learnspn", "flow", "default")
+METHODS = (*CONTENDERS, *FLOORED)
+"""Rivals without spikes are for what the default loses in the plain score."""
 TRIALS = (0, 1, 2)
 PACKAGES = {"learnspn": "deeprob", "flow": "zuko"}
 """What contenders need."""
@@ -60,8 +63,6 @@ def run_cell(cell: Cell, settings: Settings) -> Metrics:
         from flatpc.paper.table_rivals.flow import flow_scores
 
         return metrics(data, *flow_scores(data, cell.trial, settings.flow_seconds))
-    from flatpc.paper.table_rivals.judging import at_best
-
     scored = at_best(cell.method, data, cell.trial)
     more = {"valid_nll": -scored["plain"].valid, "valid_bounded_nll": -scored["bounded"].valid}
     return metrics(data, {name: each.test for name, each in scored.items()}, {**more, **_floor(scored["plain"].options)})

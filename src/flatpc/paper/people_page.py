@@ -19,6 +19,7 @@ import numpy as np
 from flatpc.datasets import PACKAGED
 from flatpc.paper.cells import Metrics, Result
 from flatpc.paper.people import BLOCKS, CONTENDERS, TABLES
+from flatpc.paper.table_rivals.judging import FLOORED
 from flatpc.paper.table_rivals.rows import SCORES
 from flatpc.paper.text_tables import markdown
 from flatpc.paper.verdicts import STANDARD_ERRORS
@@ -36,6 +37,10 @@ _OWED = """What a plain score is above the bounded one is owed to densities at v
 tell, as their densities are not bounded, and no claim is made from such a comparison. The least standard deviation of Gaussian
 inputs, in units of a column's own, is what held-out rows chose; rounded columns that are correlated keep that of their
 rounding."""
+
+_WITHOUT_SPIKES = """*Without spikes* is the plain score against the same rival, learnt and chosen with no standard deviation below a
+hundredth of a column's or below that of its rounding, r / √12."""
+_FLOORED = {rival: floored for floored, rival in FLOORED.items()}
 
 Found = dict[str, dict[str, dict[int, Metrics]]]
 """Table -> contender -> seed -> what was measured."""
@@ -166,11 +171,20 @@ def _lost(measured: Found) -> str:
             found = {score: pair(by.get("default", {}), by.get(rival, {}), score) for score in SCORES}
             lost = [score for score, each in found.items() if each is not None and each.verdict == "lost"]
             if lost:
-                texts = [each.text() if each is not None else "–" for each in (found["bounded"], found["plain"])]
+                texts = [_difference(each) for each in (found["bounded"], found["plain"], without_spikes(by, rival))]
                 rows.append([name, LABELS[rival], *texts, _why(name, lost, by[rival])])
     if not rows:
         return "Nothing, of what was run."
-    return markdown(["table", "against", "bounded", "plain", "why"], rows, texts=2)
+    return f"{_WITHOUT_SPIKES}\n\n" + markdown(["table", "against", "bounded", "plain", "without spikes", "why"], rows, texts=2)
+
+
+def without_spikes(by: dict[str, dict[int, Metrics]], rival: str) -> Pair | None:
+    """The default's plain score against a rival's at the floors of `FLOORED`; None where that was not run."""
+    return pair(by.get("default", {}), by.get(_FLOORED.get(rival, ""), {}), "plain")
+
+
+def _difference(found: Pair | None) -> str:
+    return "–" if found is None else found.text()
 
 
 def _why(name: str, lost: list[str], rival: dict[int, Metrics]) -> str:

@@ -57,18 +57,21 @@ def fit_independent(
     return Independent(tuple(kernels), tuple(shares))
 
 
-def search_independent(judge: Callable[..., tuple[float, float]], train: Rows, valid: Rows, r: Array, seed: int) -> None:
-    """The best bandwidth of each column in either score, and smoothings of shares."""
+def search_independent(
+    judge: Callable[..., tuple[float, float]], train: Rows, valid: Rows, r: Array, floors: Array, seed: int
+) -> None:
+    """The best bandwidth of each column in either score, not below its floor, and smoothings of shares."""
     chosen: list[tuple[float, ...]] = []
     for score in ("plain", "bounded"):
         widths = []
         for j in range(train.y.shape[1]):
             found = []
-            for width in BANDWIDTHS:
+            tried = tuple(dict.fromkeys(max(width, float(floors[j])) for width in BANDWIDTHS))
+            for width in tried:
                 model = Independent((_kernels(train.y[:, j], width, seed),), ())
                 theirs = _column(valid.y[:, j])
                 found.append((model.log_density(theirs) if score == "plain" else model.log_cells(theirs, r[j : j + 1])).mean())
-            widths.append(BANDWIDTHS[int(np.argmax(found))])
+            widths.append(tried[int(np.argmax(found))])
         chosen.append(tuple(widths))
     for bandwidths in dict.fromkeys(chosen):
         for smoothing in SMOOTHINGS:

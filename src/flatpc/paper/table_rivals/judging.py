@@ -18,6 +18,8 @@ from flatpc.paper.table_rivals.rows import SCORES, Density, Rows, Units
 
 CLASSIC = ("independent", "mixture", "kde", "learnspn")
 """All rivals but the flow, which is stopped by validation rows instead of being chosen by them."""
+FLOORED = {"independent-floored": "independent", "mixture-floored": "mixture"}
+"""The same with no standard deviation below `Units.floors`: rivals whose plain scores can be owed to spikes, without them."""
 MOST_JUDGES, MOST_LEARNING = 300, 2_000
 """Validation rows that choose, and kernels of kernel densities meanwhile: each costs their product."""
 
@@ -60,13 +62,15 @@ class Scored:
 
 
 def at_best(name: str, data: TableSplits, seed: int) -> dict[str, Scored]:
-    """Both scores of one of `CLASSIC`."""
+    """Both scores of one of `CLASSIC` or `FLOORED`."""
     units = Units.of(data)
+    floors = units.floors if name in FLOORED else np.zeros(len(units.r))
+    name = FLOORED.get(name, name)
     train, valid, test = (units.rows(rows) for rows in (data.train, data.valid, data.test))
     everything, judges = train.joined(valid), _some(valid, MOST_JUDGES, seed)
     n_values = units.n_values
     if name == "mixture":
-        judge = Judge(lambda rows, **o: fit_mixture(rows, n_values, seed=seed, **o), train, judges, units)
+        judge = Judge(lambda rows, **o: fit_mixture(rows, n_values, floors=floors, seed=seed, **o), train, judges, units)
         search_mixture(judge)
     elif name == "kde":
         few = _some(train, MOST_LEARNING, seed)
@@ -75,7 +79,7 @@ def at_best(name: str, data: TableSplits, seed: int) -> dict[str, Scored]:
     elif name == "independent":
         few = _some(train, MOST_LEARNING, seed)
         judge = Judge(lambda rows, **o: fit_independent(rows, n_values, seed=seed, **o), few, judges, units)
-        search_independent(judge, few, judges, units.r, seed)
+        search_independent(judge, few, judges, units.r, floors, seed)
     else:
         structures = Structures(n_values, seed)
         judge = Judge(structures.fit, train, judges, units)

@@ -1,7 +1,7 @@
 """Σ_k w_k N(y; m_k, C_k) Π_d p_kd(code_d): Gaussians × categories, by EM.
 
 Covariances are full, diagonal or tied; a ridge is added to their diagonals, and to the shares of values `smoothing` times those
-of the whole column. Without discrete columns it is scikit-learn's `GaussianMixture`.
+of the whole column. Without discrete columns and floors of deviations it is scikit-learn's `GaussianMixture`.
 """
 
 from __future__ import annotations
@@ -61,18 +61,27 @@ class Mixture:
 
 
 def fit_mixture(
-    rows: Rows, n_values: tuple[int, ...], *, n_components: int, covariance: str, ridge: float, smoothing: float, seed: int
+    rows: Rows,
+    n_values: tuple[int, ...],
+    *,
+    n_components: int,
+    covariance: str,
+    ridge: float,
+    smoothing: float,
+    seed: int,
+    floors: Array | float = 0.0,
 ) -> Mixture:
-    """EM from clusters of k-means."""
+    """EM from clusters of k-means; a column's ridge is at least the square of its floor."""
     start = _clusters(rows, n_values, n_components, seed)
-    if not n_values:
+    ridges = np.maximum(ridge, np.broadcast_to(floors, rows.y.shape[1]) ** 2)
+    if not n_values and (ridges == ridge).all():
         return _of_sklearn(rows, n_components, covariance, ridge, seed)
     shares = np.zeros((len(rows), n_components))
     shares[np.arange(len(rows)), start] = 1.0
     priors = tuple(_marginal(rows.codes[:, d], n) for d, n in enumerate(n_values))
     before = -np.inf
     for _ in range(ITERATIONS):
-        model = maximise(rows, shares, priors, covariance, ridge, smoothing)
+        model = maximise(rows, shares, priors, covariance, ridges, smoothing)
         joint = model.joint(rows)
         total = logsumexp(joint, axis=1)
         shares = np.exp(joint - total[:, None])
@@ -83,7 +92,9 @@ def fit_mixture(
     return model
 
 
-def maximise(rows: Rows, shares: Array, priors: tuple[Array, ...], covariance: str, ridge: float, smoothing: float) -> Mixture:
+def maximise(
+    rows: Rows, shares: Array, priors: tuple[Array, ...], covariance: str, ridge: Array | float, smoothing: float
+) -> Mixture:
     """One M-step: the parameters that the shares of rows in components call for."""
     counts = shares.sum(axis=0) + 1e-9
     means = shares.T @ rows.y / counts[:, None]
@@ -97,7 +108,7 @@ def maximise(rows: Rows, shares: Array, priors: tuple[Array, ...], covariance: s
             covariances[k] = (shares[:, k, None] * away).T @ away / counts[k]
     if covariance == "tied":
         covariances[:] = np.einsum("k,kij->ij", counts / counts.sum(), covariances)
-    covariances += ridge * np.eye(n_columns)
+    covariances += np.diag(np.broadcast_to(ridge, n_columns))
     log_shares = []
     for d, prior in enumerate(priors):
         known = rows.codes[:, d] >= 0

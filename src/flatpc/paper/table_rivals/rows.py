@@ -18,6 +18,8 @@ from flatpc.datasets.table_splits import TableSplits
 from flatpc.errors import MissingValueError
 
 SCORES = ("plain", "bounded")
+LEAST_DEVIATION = 0.01
+"""Of a rival that is kept from spikes, in units of a column's own: where the default's search begins, too."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Units:
         scale[scale == 0] = 1.0
         n_values = tuple(int(n) for n in data.n_values[discrete])
         return cls(continuous, discrete, n_values, y.mean(axis=0), scale, data.resolutions()[continuous] / scale)
+
+    @property
+    def floors(self) -> Array:
+        """`[C]`: least standard deviations without spikes, of `LEAST_DEVIATION` or the column's rounding, r / √12."""
+        return np.maximum(LEAST_DEVIATION, self.r / np.sqrt(12))
 
     def rows(self, rows: Array) -> Rows:
         """Of a split."""
