@@ -3,12 +3,14 @@
 import os
 
 import numpy as np
+import polars as pl
 import pytest
 
 import flatpc as fp
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED
 from flatpc.datasets.local_files import is_local
 from flatpc.datasets.mixed import mixed_registry
+from flatpc.paper.outside import on_steps, values_outside
 from flatpc.paper.people import load_table
 
 ROWS, DRAWN = 250, 400
@@ -30,20 +32,19 @@ def test_no_value_is_outside_of_its_column(name):
     options = {"structure": "mixture", "n_latents": 4, "average": False, "effort": 0.3, "missing": "marginalize"}
     density = fp.CircuitDensity(**options, verbose=False).fit(frame)
     drawn = density.sample(DRAWN, random_state=0)
-    assert drawn.schema == frame.schema
-    codes = density.columns_.encode(drawn, unseen="raise")
-    for j, column in enumerate(density.columns_.columns):
-        low, high = column.traits.bounds
-        x = codes[:, j]
-        assert low <= x.min() <= x.max() <= high, column.name
-        if column.traits.resolution and not column.is_discrete:
-            on_grid = np.isin(x, column.traits.atoms) | np.isin(x, (low, high)) | near(column, x)
-            assert on_grid.all(), column.name
+    assert values_outside(density, frame, drawn) == {}
 
 
-def near(column, x):
-    steps = (x - column.traits.origin) / column.traits.resolution
-    return abs(steps - np.round(steps)) < 1e-4
+def test_values_outside_are_counted():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"spent": rng.exponential(2.0, 300).round(1), "n": rng.integers(0, 9, 300), "c": rng.choice(list("ab"), 300)}
+    )
+    density = fp.CircuitDensity(structure="factorized", average=False, effort=0.3, verbose=False).fit(frame)
+    assert values_outside(density, frame, frame) == {}
+    drawn = frame.with_columns(spent=pl.Series([-0.1, 0.25, *frame["spent"][2:]]))
+    assert values_outside(density, frame, drawn) == {"spent": 2}
+    assert values_outside(density, frame, frame.with_columns(pl.col("n").cast(pl.Float64))) == {"n": 300}
 
 
 def test_values_drawn_within_a_range_are_the_columns_too():
@@ -54,7 +55,7 @@ def test_values_drawn_within_a_range_are_the_columns_too():
     assert (spent.traits.bounds[0], spent.traits.resolution, height.traits.resolution) == (0.0, 0.1, 0.1)
     below = density.sample(400, given={"x0": (None, 1.0)}, random_state=0)[:, 0]
     assert 0 <= below.min() <= below.max() <= 1
-    assert near(spent, below).all()
+    assert on_steps(spent, below).all()
     # Ends between two steps: 170.1 and 170.2 are the values in between. And a range that holds no step stays a range.
     assert set(density.sample(50, given={"x1": (170.06, 170.24)}, random_state=0)[:, 1]) == {170.1, 170.2}
     within = density.sample(50, given={"x1": (170.12, 170.18)}, random_state=0)[:, 1]

@@ -93,7 +93,8 @@ def test_the_page_tells_what_is_lost_without_spikes():
     noise = 0.01 * np.random.default_rng(3).normal(size=100)
     results = [
         result("sklearn/iris", "default", noise * 0 - 2, noise * 0 - 2), result("sklearn/iris", "mixture", noise + 5, noise - 3),
-        result("sklearn/iris", "mixture-floored", noise * 0 - 2.5, noise - 3), result("sklearn/iris", "kde", noise + 3, noise - 3),
+        result("sklearn/iris", "mixture-floored", noise * 0 - 2.5, noise - 3),
+        result("sklearn/iris", "kde", noise + 3, noise - 3),
     ]  # fmt: skip
     lost = as_markdown(people_page.found(results)).partition("## Lost")[2]
     assert "| sklearn/iris | mixture | +1.00 ± 0.00 | −7.00 ± 0.00 | +0.50 ± 0.00 |" in lost

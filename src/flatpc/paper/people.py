@@ -16,7 +16,9 @@ import numpy as np
 from flatpc._extras import lacking
 from flatpc._typing import Array
 from flatpc.datasets import MANIFOLDS, MIXED, PACKAGED, Column, TableSplits, load, load_mixed, load_packaged
+from flatpc.estimator.density import CircuitDensity
 from flatpc.paper.cells import Cell, Metrics
+from flatpc.paper.outside import values_outside
 from flatpc.paper.table_rivals.judging import FLOORED, at_best
 from flatpc.search.choice import Outcome
 
@@ -26,6 +28,8 @@ CONTENDERS = ("independent", "mixture", "kde", "learnspn", "flow", "default")
 METHODS = (*CONTENDERS, *FLOORED)
 """Rivals without spikes are for what the default loses in the plain score."""
 TRIALS = (0, 1, 2)
+DRAWN = 1_000
+"""Rows drawn from the default, to see whether all their values are such as the table could have."""
 PACKAGES = {"learnspn": "deeprob", "flow": "zuko"}
 """What contenders need."""
 
@@ -58,7 +62,8 @@ def run_cell(cell: Cell, settings: Settings) -> Metrics:
         from flatpc.paper.table_rivals.circuits import default_scores
 
         found, density = default_scores(data, cell.trial, effort=settings.effort)
-        return metrics(data, found, {"parameters": float(density.n_parameters_), **_chosen_floor(density.candidates_)})
+        more = {"parameters": float(density.n_parameters_), "outside": _outside(density, data, cell.trial)}
+        return metrics(data, found, {**more, **_chosen_floor(density.candidates_)})
     if cell.method == "flow":
         from flatpc.paper.table_rivals.flow import flow_scores
 
@@ -83,6 +88,11 @@ def metrics(data: TableSplits, scores: dict[str, Array], more: Metrics) -> Metri
     for name, values in scores.items():
         out |= {f"{name}_{b}": float(values[b::BLOCKS].mean()) for b in range(min(BLOCKS, len(values)))}
     return out
+
+
+def _outside(density: CircuitDensity, data: TableSplits, seed: int) -> float:
+    """How many of the values of `DRAWN` rows are none that their columns could have."""
+    return float(sum(values_outside(density, data.frame("train"), density.sample(DRAWN, random_state=seed)).values()))
 
 
 def _chosen_floor(candidates: Iterable[Outcome]) -> Metrics:

@@ -78,7 +78,7 @@ class Units:
     @property
     def floors(self) -> Array:
         """`[C]`: least standard deviations without spikes, of `LEAST_DEVIATION` or the column's rounding, r / √12."""
-        return np.maximum(LEAST_DEVIATION, self.r / np.sqrt(12))
+        return np.asarray(np.maximum(LEAST_DEVIATION, self.r / np.sqrt(12)))
 
     def rows(self, rows: Array) -> Rows:
         """Of a split."""
