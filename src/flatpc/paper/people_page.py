@@ -38,8 +38,8 @@ tell, as their densities are not bounded, and no claim is made from such a compa
 inputs, in units of a column's own, is what held-out rows chose; rounded columns that are correlated keep that of their
 rounding."""
 
-_WITHOUT_SPIKES = """*Without spikes* is the plain score against the same rival, learnt and chosen with no standard deviation below
-a hundredth of a column's or below that of its rounding, r / √12."""
+_WITHOUT_SPIKES = """*Without spikes* is the plain score against the same rival, learnt and chosen with no standard deviation
+below a hundredth of a column's or below that of its rounding, r / √12."""
 _FLOORED = {rival: floored for floored, rival in FLOORED.items()}
 
 Found = dict[str, dict[str, dict[int, Metrics]]]
