@@ -175,12 +175,28 @@ def test_a_file_names_the_first_version_that_has_all_it_needs(tmp_path: Path, fa
 def test_what_is_kept_beside_the_circuit_comes_back(tmp_path: Path) -> None:
     extra = {"columns": [{"name": "größe", "categories": [1, 2.5, "a", True, None]}], "zeros": "0" * 64}
     files.save(small(), tmp_path / "model", extra)
-    circuit, found = files.load_with_extra(tmp_path / "model")
+    circuit, found, _ = files.load_all(tmp_path / "model")
     assert_identical(small(), circuit)
     assert found == extra
     assert_identical(small(), fp.load(tmp_path / "model"))
     small().save(tmp_path / "plain")
-    assert files.load_with_extra(tmp_path / "plain")[1] == {}
+    assert files.load_all(tmp_path / "plain")[1] == {}
+
+
+def test_copies_of_the_same_nodes_come_back(tmp_path: Path) -> None:
+    circuit = small()
+    copy = fp.Circuit(circuit.nodes, {**circuit.parameters, 4: circuit.parameters[4][:, ::-1].copy()})
+    files.save(circuit, tmp_path / "model", copies={"tuned 0": copy, "tuned 1": circuit})
+    found = files.load_all(tmp_path / "model")
+    assert_identical(circuit, found.circuit)
+    assert list(found.copies) == ["tuned 0", "tuned 1"]
+    assert_identical(copy, found.copies["tuned 0"])
+    assert_identical(circuit, fp.load(tmp_path / "model"))
+    assert b'\\"version\\":4,' in (tmp_path / "model").read_bytes()
+    other = fp.structures.hmm(2, n_latents=2)
+    with pytest.raises(FileFormatError, match="'tuned 0' has other nodes"):
+        files.save(circuit, tmp_path / "other", copies={"tuned 0": other})
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("value", [np.arange(3), {1, 2}, float("nan"), float("inf")])
@@ -435,7 +451,10 @@ def test_the_unchanged_forgery_loads(tmp_path: Path) -> None:
 
 HUGE = 10**18
 HOSTILE: dict[str, tuple[Callable[[Description, Arrays], object], str]] = {
-    "newer version": (put("version", value=4), "format version is 4.*Upgrade flatpc"),
+    "newer version": (put("version", value=5), "format version is 5.*Upgrade flatpc"),
+    "copies that are no names": (put("copies", value=[1]), "copies are not different names"),
+    "a copy twice": (put("copies", value=["a", "a"]), "copies are not different names"),
+    "a copy without arrays": (put("copies", value=["a"]), "is missing or not of float64"),
     "version as text": (put("version", value="1"), "format version is '1'"),
     "version true": (put("version", value=True), "format version is True"),
     "no version": (drop("version"), "format version is None"),

@@ -111,7 +111,7 @@ def test_error_bars_are_not_those_of_further_rows_alone(tmp_path):
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.1])
-def test_tuned_predictions_are_better_and_other_answers_stay(mu):
+def test_tuned_predictions_are_better_and_other_answers_stay(mu, tmp_path):
     """A mixture of independent columns with too few units describes clusters, not cities."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, 3))
@@ -130,6 +130,10 @@ def test_tuned_predictions_are_better_and_other_answers_stay(mu):
     assert density.score(test) == score
     np.testing.assert_array_equal(density.predict(test, "a"), other)
     assert (density.predict(test, "side") == test["side"]).mean() > 0.8
+    density.save(tmp_path / "model")
+    again = fp.CircuitDensity.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(test, "side"), density.predict_proba(test, "side"))
+    assert again.score(test) == score
     # Error bars are those of the fit, which no longer answers for this column.
     for options in ({"return_std": True}, {"interval": 0.9}):
         with pytest.raises(OptionError, match="Column side was tuned"):

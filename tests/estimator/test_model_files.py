@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import flatpc as fp
-from flatpc.circuit.files import load_with_extra, save
+from flatpc.circuit.files import load_all, save
 from flatpc.errors import FileFormatError
 from flatpc.estimator.model_files import load_model, plain_columns, save_model
 from flatpc.tables.column import RARE
@@ -138,4 +138,4 @@ def test_about_is_an_object(tmp_path: Path) -> None:
 def test_the_circuit_can_be_loaded_alone(tmp_path: Path) -> None:
     circuit, _ = saved(tmp_path / "model")
     assert fp.load(tmp_path / "model").nodes == circuit.nodes
-    assert set(load_with_extra(tmp_path / "model")[1]) == {"columns", "about"}
+    assert set(load_all(tmp_path / "model")[1]) == {"columns", "about"}

@@ -6,7 +6,7 @@ import pytest
 from scipy import integrate
 
 import flatpc as fp
-from flatpc.errors import OptionError
+from flatpc.errors import OptionError, ShapeError
 
 
 def table(n=250, seed=0):
@@ -49,7 +49,7 @@ def test_ranges_of_categories_that_are_numbers():
 
 def test_probabilities_are_shares_of_drawn_rows(density, drawn):
     city = density.categories("city").index("Ulm")
-    young, ulm = drawn["age"].between(25, 40), drawn["city"] == city
+    young, ulm = drawn["age"].between(24.5, 40.5), drawn["city"] == city  # ages are rounded
     for found, share, n in [
         (density.probability({"age": (25, 40)}), young.mean(), len(drawn)),
         (density.probability({"city": "Ulm", "visits": (0, 3)}), (ulm & drawn["visits"].between(0, 3)).mean(), len(drawn)),
@@ -59,6 +59,90 @@ def test_probabilities_are_shares_of_drawn_rows(density, drawn):
         assert found == pytest.approx(share, abs=4.5 * np.sqrt(0.25 / n))
     of_rows = density.probability({"city": "Ulm"}, given=table(5, seed=3))
     np.testing.assert_allclose(of_rows, density.predict_proba(table(5, seed=3), "city")[:, city], rtol=1e-9)
+
+
+def test_numbers_of_rounded_columns_stand_for_all_that_is_rounded_to_them():
+    """Halves, prices in hundreds, and days: lists, ranges and single values add up, and are shares of drawn rows."""
+    rng = np.random.default_rng(3)
+    high, n = rng.random(600) < 0.5, 600
+    frame = pd.DataFrame({
+        "half": np.round(rng.normal(10 + 4 * high, 2) * 2) / 2,
+        "price": (np.round(rng.normal(5000 + 3000 * high, 900) / 100) * 100).astype(int),
+        "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.normal(300, 60, n).round(), unit="D"),
+    })  # fmt: skip
+    density = fp.CircuitDensity(structure="mixture", n_latents=3, average=False, effort=0.3, verbose=False).fit(frame)
+    drawn = density.sample(20_000, random_state=0)
+    first, last = pd.Timestamp("2020-10-01"), pd.Timestamp("2020-10-31")
+    for column, ends, listed in [
+        ("half", (10.0, 12.0), [10.0, 10.5, 11.0, 11.5, 12.0]),
+        ("price", (5000, 5300), [5000, 5100, 5200, 5300]),
+        ("since", (first, last), list(pd.date_range(first, last))),
+    ]:
+        found = density.probability({column: ends})
+        assert found == pytest.approx(density.probability({column: listed}), rel=1e-9)
+        assert found == pytest.approx(sum(density.probability({column: value}) for value in listed), rel=1e-9)
+        share = drawn[column].between(*ends).mean()
+        assert found == pytest.approx(share, abs=4.5 * np.sqrt(0.25 / len(drawn)))
+        apart = [listed[0], listed[-1]]
+        assert density.probability({column: np.array(apart, object)}) == pytest.approx(density.probability({column: apart}))
+        some = density.sample(2000, given={column: apart}, random_state=0)[column]
+        assert set(some) == set(apart)
+        share = density.probability({column: listed[0]}) / density.probability({column: apart})
+        assert (some == listed[0]).mean() == pytest.approx(share, abs=0.06)
+    assert density.probability({"half": (10, 12)}, given={"price": [5000, 8000]}) == pytest.approx(
+        sum(
+            density.probability({"half": (10, 12), "price": price}) for price in (5000, 8000)
+        ) / density.probability({"price": [5000, 8000]}), rel=1e-9,
+    )  # fmt: skip
+
+
+def test_a_range_without_ends_says_nothing():
+    rng = np.random.default_rng(0)
+    covariance = [[1, 0.9, 0.8], [0.9, 1, 0.85], [0.8, 0.85, 1]]
+    frame = pd.DataFrame(rng.multivariate_normal([0, 0, 0], covariance, 300), columns=list("abc"))
+    density = fp.CircuitDensity(effort=1, random_state=0, verbose=False).fit(frame)
+    assert density.probability({"a": (None, None)}) == pytest.approx(1.0, abs=1e-9)
+    assert density.probability({"a": (-np.inf, np.inf), "b": (0, 1)}) == pytest.approx(
+        density.probability({"b": (0, 1)}), rel=1e-6
+    )
+    given = density.probability({"b": (0, None)}, given={"a": (None, None)})
+    assert given == pytest.approx(density.probability({"b": (0, None)}), rel=1e-6)
+
+
+def test_a_value_that_has_a_density_has_no_probability(density):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "paid": np.where(rng.random(200) < 0.4, 0.0, rng.lognormal(size=200))})
+    options = {"structure": "mixture", "n_latents": 2, "average": False, "effort": 0.3, "verbose": False}
+    found = fp.CircuitDensity(**options).fit(frame)
+    for values in (0.5, [0.5], [0.1, 0.5]):
+        with pytest.raises(OptionError, match=r"'x' is continuous: .* Ask for a range \(low, high\)"):
+            found.probability({"x": values})
+    assert found.probability({"paid": 0.0}) == pytest.approx((frame["paid"] == 0).mean(), abs=0.05)
+    with pytest.raises(OptionError, match="'paid' is continuous"):
+        found.probability({"paid": [0.0, 1.234567]})
+    assert 0 < found.probability({"paid": (0, 1)}, given={"x": 0.5}) < 1  # a density is no matter in what is given
+
+
+def test_the_column_that_is_asked_for_may_be_missing(density):
+    rows = table(6, seed=2)
+    without = rows.drop(columns="city")
+    np.testing.assert_array_equal(density.predict(without, "city"), density.predict(rows, "city"))
+    np.testing.assert_array_equal(density.predict_proba(without, "city"), density.predict_proba(rows, "city"))
+    np.testing.assert_array_equal(density.quantile(rows.drop(columns="age"), "age"), density.quantile(rows, "age"))
+    asked = {"city": "Ulm", "age": (20, 40)}
+    np.testing.assert_array_equal(
+        density.probability(asked, given=rows[["visits", "debt"]]), density.probability(asked, given=rows)
+    )
+    with pytest.raises(ShapeError, match="missing"):
+        density.predict(rows.drop(columns=["city", "age"]), "city")
+
+
+def test_columns_may_be_called_by_numbers():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({1: rng.poisson(3, 200), 0: rng.choice(list("ab"), 200)})
+    found = fp.CircuitDensity(structure="factorized", effort=0.2, verbose=False).fit(frame)
+    assert found.probability({1: (0, None)}) == pytest.approx(1.0)
+    assert set(found.predict(frame[:5], 0)) <= {"a", "b"}
 
 
 def test_predictions_are_those_of_the_joint(density):

@@ -7,7 +7,7 @@ import pytest
 from flatpc.paper import people_page
 from flatpc.paper.baselines import off_the_papers
 from flatpc.paper.default_margins import default_margins
-from flatpc.paper.people import TABLES
+from flatpc.paper.people import TABLES, TRIALS
 from flatpc.paper.report import compare
 from flatpc.paper.results import read_table
 from flatpc.paper.tables import FRACTIONS
@@ -64,6 +64,33 @@ def test_the_default_is_lost_to_no_classic_rival_on_any_table(tables, rival):
     pairs = {name: found for name, measured in tables.items() if (found := bounded(measured, rival)) is not None}
     assert len(pairs) == len(TABLES)
     assert [name for name, found in pairs.items() if found.verdict == "lost"] == []
+
+
+@pytest.mark.parametrize("method", ["default", *people_page.RIVALS])
+def test_every_table_was_run_three_times(tables, method):
+    assert [name for name, measured in tables.items() if set(measured.get(method, {})) != set(TRIALS)] == []
+    assert len(tables) == len(TABLES)
+
+
+def test_nothing_is_lost_in_the_plain_score_but_to_spikes(tables):
+    for name, measured in tables.items():
+        for rival in CLASSIC:
+            if people_page.pair(measured["default"], measured[rival], "plain").verdict == "lost":
+                found = people_page.without_spikes(measured, rival)
+                assert found is not None, (name, rival)
+                assert (found.seeds, found.verdict) in ((3, "won"), (3, "tied")), (name, rival)
+
+
+def test_at_most_three_tables_are_lost_to_the_flow(tables):
+    lost = [name for name, measured in tables.items() if bounded(measured, "flow").verdict == "lost"]
+    assert len(lost) <= 3
+
+
+def test_no_value_drawn_from_the_default_is_outside_of_its_column(tables):
+    for name, measured in tables.items():
+        counted = [found["outside"] for found in measured["default"].values() if "outside" in found]
+        assert len(counted) >= 2, name
+        assert set(counted) == {0.0}, name
 
 
 def test_it_wins_on_half_of_the_tables_and_more(tables):

@@ -5,9 +5,10 @@
 
 A safetensors file is a length, a JSON header and raw arrays; reading one runs no code. Here
 
-- `__metadata__["flatpc"]` is JSON text: `format`, `version`, `sha256`, `nodes` (children first, as in `Circuit.nodes`), and
-  `extra` if something was to be kept beside the circuit;
-- arrays are named by node: `"7.weights"`, `"7.mask"`, `"0.p"`; a node that is tied has none of its own;
+- `__metadata__["flatpc"]` is JSON text: `format`, `version`, `sha256`, `nodes` (children first, as in `Circuit.nodes`),
+  `extra` if something was to be kept beside the circuit, and `copies`, names of further circuits of the same nodes, if there are;
+- arrays are named by node: `"7.weights"`, `"7.mask"`, `"0.p"`; a node that is tied has none of its own. Those of a copy have its
+  name before that: `"tuned 3/7.weights"`;
 - `sha256` is the digest of the whole file with its own 64 digits written as zeros, so that no byte can change unseen.
 
 One file and not two, because one file can be replaced in a single step: it is written beside its destination, flushed to
@@ -22,7 +23,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence, Set
 from reprlib import repr as show
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +41,9 @@ from flatpc.families import registry
 from flatpc.families.base import Family
 
 FORMAT = "flatpc circuit"
-VERSIONS = (1, 2, 3)
-"""Version 2 has `max_variance` of a Gaussian, and families of the user's own; version 3, inputs over several variables. A file
-names the first version that has all it needs, so that older releases read what they can."""
+VERSIONS = (1, 2, 3, 4)
+"""Version 2 has `max_variance` of a Gaussian, and families of the user's own; version 3, inputs over several variables; version
+4, copies. A file names the first version that has all it needs, so that older releases read what they can."""
 # Sizes beyond this are refused before anything is allocated: a few bytes can name a width of 10^18.
 LARGEST = 1 << 24
 # What safetensors itself is willing to read.
@@ -51,11 +52,16 @@ _ZEROS = "0" * 64
 _AGAIN = "Restore the file from a copy, or save the model again."
 
 
-def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
+def save(
+    circuit: Circuit,
+    path: str | os.PathLike[str],
+    extra: Mapping[str, Any] | None = None,
+    copies: Mapping[str, Circuit] | None = None,
+) -> None:
     """Write `circuit` to the file `path`, replacing in one step what was there.
 
     Structures that `load` would refuse are refused here already. `extra` is anything else to keep in the file, such as the names
-    of columns: a JSON object, which `load_with_extra` gives back.
+    of columns: a JSON object. `copies` are circuits of the same nodes with other parameters. `load_all` gives both back.
     """
     path = file_path("path", path)
     if path.is_dir():
@@ -64,7 +70,7 @@ def save(circuit: Circuit, path: str | os.PathLike[str], extra: Mapping[str, Any
         raise FileFormatError(f"There is no folder {path.parent} to save into; create it first.")
     circuit.check_structure()
     try:
-        replace_file(path, _encode(circuit, extra))
+        replace_file(path, _encode(circuit, extra, copies or {}))
     except (_Refused, FileFormatError) as error:
         raise FileFormatError(f"Can't save to {path}: {error}") from error
 
@@ -96,11 +102,21 @@ def load(path: str | os.PathLike[str]) -> Circuit:
     FileFormatError
         For a file that is damaged, of an unknown version, or no circuit.
     """
-    return load_with_extra(path)[0]
+    return load_all(path).circuit
 
 
-def load_with_extra(path: str | os.PathLike[str]) -> tuple[Circuit, dict[str, Any]]:
-    """The circuit, and what was kept beside it: an empty dict if nothing was."""
+class Saved(NamedTuple):
+    """What a file holds."""
+
+    circuit: Circuit
+    extra: dict[str, Any]
+    """What was kept beside the circuit; empty if nothing was."""
+    copies: dict[str, Circuit]
+    """Circuits of the same nodes, by name."""
+
+
+def load_all(path: str | os.PathLike[str]) -> Saved:
+    """The circuit, and all that was kept beside it."""
     path = file_path("path", path)
     if not path.exists():
         raise FileFormatError(f"There is no file {path}; check the name and the folder you are in.")
@@ -122,21 +138,25 @@ class _Refused(FlatpcError):
 # ---- bytes --------------------------------------------------------------------------------------------------------
 
 
-def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
-    arrays: dict[str, NDArray[Any]] = {}
-    for i, node in enumerate(circuit.nodes):
-        if isinstance(node, Sum) and node.mask is not None:
-            arrays[f"{i}.mask"] = np.ascontiguousarray(node.mask)
-        if circuit.owners[i] == i and i in circuit.parameters:
-            value = circuit.parameters[i]
-            for name, array in value.items() if isinstance(value, dict) else [("weights", value)]:
-                arrays[f"{i}.{name}"] = np.ascontiguousarray(array)
+def _encode(circuit: Circuit, extra: Mapping[str, Any] | None, copies: Mapping[str, Circuit]) -> bytes:
+    arrays = {
+        f"{i}.mask": np.ascontiguousarray(node.mask)
+        for i, node in enumerate(circuit.nodes)
+        if isinstance(node, Sum) and node.mask is not None
+    }
+    arrays |= _parameters(circuit)
     _check_sizes(circuit)
     nodes = [_node_to_json(node) for node in circuit.nodes]
-    version = max(_version(node) for node in nodes)
+    version = max(VERSIONS[-1] if copies else 1, *(_version(node) for node in nodes))
     description: dict[str, Any] = {"format": FORMAT, "version": version, "sha256": _ZEROS, "nodes": nodes}
     if extra:
         description["extra"] = dict(extra)
+    for name, copy in copies.items():
+        if [_node_to_json(node) for node in copy.nodes] != nodes:
+            raise _Refused(f"the copy {name!r} has other nodes than the circuit.")
+        arrays |= {f"{name}/{place}": array for place, array in _parameters(copy).items()}
+    if copies:
+        description["copies"] = list(copies)
     try:
         text = json.dumps(description, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -150,7 +170,17 @@ def _encode(circuit: Circuit, extra: Mapping[str, Any] | None) -> bytes:
     return bytes(blank)
 
 
-def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
+def _parameters(circuit: Circuit) -> dict[str, NDArray[Any]]:
+    """By node and name."""
+    out: dict[str, NDArray[Any]] = {}
+    for i, value in circuit.parameters.items():
+        if circuit.owners[i] == i:
+            named = value.items() if isinstance(value, dict) else [("weights", value)]
+            out |= {f"{i}.{name}": np.ascontiguousarray(array) for name, array in named}
+    return out
+
+
+def _decode(data: bytes) -> Saved:
     header = _header(data)
     metadata = header.get("__metadata__")
     if not isinstance(metadata, dict) or set(metadata) != {"flatpc"} or not isinstance(metadata["flatpc"], str):
@@ -164,7 +194,7 @@ def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
             f"its format version is {show(version)} and this flatpc reads versions {VERSIONS[0]} to {VERSIONS[-1]}. "
             f"Upgrade flatpc if the file is newer, or save the model again."
         )
-    _keys(description, {"format", "version", "sha256", "nodes"}, "the description", {"extra"})
+    _keys(description, {"format", "version", "sha256", "nodes"}, "the description", {"extra", "copies"})
     _check_digest(data, description["sha256"])
     try:
         arrays = read_arrays(data)
@@ -173,7 +203,21 @@ def _decode(data: bytes) -> tuple[Circuit, dict[str, Any]]:
     described = _list(description["nodes"], "nodes")
     nodes = [_node_from_json(i, node, arrays) for i, node in enumerate(described)]
     _check_variables(nodes)
-    return _build(nodes, arrays), dict(_mapping(description.get("extra", {}), "extra"))
+    copies = {name: _build(nodes, _arrays_of(name, arrays)) for name in _copies(description.get("copies", []))}
+    return Saved(_build(nodes, arrays), dict(_mapping(description.get("extra", {}), "extra")), copies)
+
+
+def _copies(given: object) -> list[str]:
+    names = _list(given, "copies")
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise _Refused(f"its copies are not different names. {_AGAIN}")
+    return list(names)
+
+
+def _arrays_of(name: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Those of a copy, taken out of all others."""
+    places = [place for place in arrays if place.startswith(f"{name}/")]
+    return {place.removeprefix(f"{name}/"): arrays.pop(place) for place in places}
 
 
 def _header(data: bytes) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -277,21 +277,25 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             console.print(self.columns_.show())
         console.print(f"CircuitDensity: {self.summary_}", highlight=False, markup=False, soft_wrap=True)
 
-    def _read(self, X: Any, *, reset: bool) -> RawTable:
-        """The table's columns, after scikit-learn's checks of their number and names."""
+    def _read(self, X: Any, *, reset: bool, without: Iterable[int] = ()) -> RawTable:
+        """The table's columns, after scikit-learn's checks of their number and names; it may lack those at `without`."""
         table = read_raw(X)
-        if not reset and set(table.names) == set(self.columns_.names):
-            return table  # in any order: columns are matched by name
+        if not reset:
+            whole = table.with_gaps(self.columns_.names[j] for j in without)
+            if set(whole.names) == set(self.columns_.names):
+                return whole  # in any order: columns are matched by name
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except (ValueError, TypeError) as error:  # scikit-learn's words, about the number of columns or their names
             raise ShapeError(str(error)) from None
         return table
 
-    def _evidence(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Evidence, RawTable]:
-        """Rows as the circuit reads them, and the table as it was given."""
+    def _evidence(
+        self, X: Any, missing: str | None = None, ignore: int | None = None, without: Iterable[int] = ()
+    ) -> tuple[Evidence, RawTable]:
+        """Rows as the circuit reads them, and the table as it was given; it may lack the columns that are not looked at."""
         check_is_fitted(self)
-        table = self._read(X, reset=False)
+        table = self._read(X, reset=False, without=without if ignore is None else (ignore, *without))
         return read_evidence(self.circuit_, self.columns_, table, missing or self.missing, self.unseen, ignore), table
 
     # ---- questions ------------------------------------------------------------------------------------------------
@@ -560,7 +564,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     # ---- files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safetensors file, which holds no code: circuit, columns and summary, not the candidates.
+        """Write the model to one safetensors file, which holds no code: circuit, columns, summary, and what was tuned.
 
         >>> import tempfile
         >>> import flatpc as fp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,26 +46,30 @@ def draw(
     _again(found, lambda which, again: some(which, seed + 7919 * again), (low, high), free)
     out = settle(columns, found, free)
     for j, event in events.items():
-        if isinstance(event, tuple):
-            out[:, j] = _rounded_within(columns.columns[j], found[:, j], event)
+        ranges = [event] if isinstance(event, tuple) else [each for each in event if isinstance(each, tuple)]
+        if ranges:
+            out[:, j] = _rounded_within(columns.columns[j], found[:, j], ranges)
     return out
 
 
 def _within(bounds: tuple[float, float], event: Any) -> Any:
-    """A range without what lies beyond the column's bounds, if anything is left of it; other events as they are."""
+    """Ranges without what lies beyond the column's bounds, if anything is left of them; other events as they are."""
+    if isinstance(event, list):
+        return [_within(bounds, each) for each in event]
     if not isinstance(event, tuple):
         return event
     low, high = max(event[0], bounds[0]), min(event[1], bounds[1])
     return (low, high) if low < high else event
 
 
-def _rounded_within(column: Column, x: Array, ends: tuple[float, float]) -> Array:
-    """Numbers rounded to the column's resolution, to a neighbour where that would leave the range; as they are without one."""
-    step, (low, high) = column.traits.resolution, ends
+def _rounded_within(column: Column, x: Array, ranges: Sequence[tuple[float, float]]) -> Array:
+    """Numbers rounded to the column's resolution, to a neighbour where that would leave the ranges; as they are without one."""
+    step = column.traits.resolution
     out = x
     for near in (x - step, x + step, x):
         rounded = column.rounded(near)
-        out = np.where((low <= rounded) & (rounded <= high), rounded, out)
+        inside = np.logical_or.reduce([(low <= rounded) & (rounded <= high) for low, high in ranges])
+        out = np.where(inside, rounded, out)
     return out
 
 

@@ -74,7 +74,10 @@ def _on_grid(family: Family, x: Array) -> Array:
 
 
 def read_events(columns: Columns, said: Any, option: str) -> dict[int, Any]:
-    """Events by variable from what is said of columns by name: a value, a list of values, or `(low, high)` of numbers."""
+    """Events by variable from what is said of columns by name: values, or ranges, as `flatpc.queries.events` takes them.
+
+    Numbers of a column that was rounded stand for all that is rounded to them.
+    """
     if not isinstance(said, Mapping) or not said:
         raise OptionError(
             f"{option}={shown(said)}; give a dict such as {{{columns.names[0]!r}: VALUE}}, or (low, high) for a range.",
@@ -86,6 +89,8 @@ def read_events(columns: Columns, said: Any, option: str) -> dict[int, Any]:
 
 
 def _event(column: Column, value: Any, option: str) -> Any:
+    if isinstance(value, np.ndarray | range | frozenset):
+        value = list(value)
     if isinstance(value, list | tuple | set) and not value:
         raise OptionError(f"{option} says {shown(value)} of {column.name!r}; list one value at least.", option=option)
     if column.is_discrete and isinstance(value, tuple) and has_numbers(column):
@@ -95,24 +100,33 @@ def _event(column: Column, value: Any, option: str) -> Any:
         return [_code(column, each, option) for each in wanted]
     if isinstance(value, tuple):
         return _rounded_to(column, *_range(column, value, option))
-    if isinstance(value, list | set):
-        return [_number(column, each, option) for each in value]
-    number = _number(column, value, option)
-    return _rounded_to(column, number, number) if _is_rounded(column) else number
-
-
-def _is_rounded(column: Column) -> bool:
-    """Whether its whole numbers stand for all numbers that are rounded to them."""
-    return column.kind == "continuous" and column.dtype == "integer" and column.traits.resolution > 0
+    numbers = [_number(column, each, option) for each in (value if isinstance(value, list | set) else [value])]
+    cells = [_rounded_to(column, number, number) for number in numbers]
+    return cells if all(low < high for low, high in cells) else numbers
 
 
 def _rounded_to(column: Column, low: float, high: float) -> tuple[float, float]:
     """All numbers that are rounded to values within a range; the range itself if it has none, or the column's are not rounded."""
-    if not _is_rounded(column):
+    if column.kind != "continuous" or column.traits.resolution == 0:
         return low, high
     step, origin = column.traits.resolution, column.traits.origin
-    first, last = np.ceil((low - origin) / step - 1e-9), np.floor((high - origin) / step + 1e-9)
+    first, last = np.ceil((low - origin) / step - 1e-4), np.floor((high - origin) / step + 1e-4)
     return (origin + step * (first - 0.5), origin + step * (last + 0.5)) if first <= last else (low, high)
+
+
+def refuse_densities(circuit: Circuit, columns: Columns, events: Mapping[int, Any]) -> None:
+    """Raise `OptionError` for a value of a continuous column that has a density rather than a probability."""
+    for j, event in events.items():
+        if columns.columns[j].kind != "continuous" or isinstance(event, tuple) or isinstance(event[0], tuple):
+            continue
+        for value in event:
+            if not all(family.discrete or value in family.set_apart for family in circuit.families_of_variables[j]):
+                said = str(columns.columns[j].shown(np.array([value]))[0])
+                raise OptionError(
+                    f"Column {columns.names[j]!r} is continuous: a value such as {said} has a density, and no probability. "
+                    "Ask for a range (low, high), or for column_log_density.",
+                    option="event",
+                )
 
 
 def _range(column: Column, value: tuple[Any, ...], option: str) -> tuple[float, float]:

@@ -30,7 +30,7 @@ def write(density: CircuitDensity, path: str | os.PathLike[str]) -> None:
         about |= {"rows": density.n_rows_, "weight": density._weight}
     if hasattr(density, "curvature_"):
         about["curvature"] = asdict(density.curvature_)
-    save_model(path, density.circuit_, density.columns_, about)
+    save_model(path, density.circuit_, density.columns_, about, getattr(density, "tuned_", {}))
 
 
 def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDensity:
@@ -42,7 +42,7 @@ def read(kind: type[CircuitDensity], path: str | os.PathLike[str]) -> CircuitDen
     density.columns_ = replace(model.columns, container=container if container in CONTAINERS else "polars")
     density.kinds_ = density.columns_.kinds
     density.circuit_ = model.circuit
-    density.candidates_, density.n_iter_, density.tuned_ = (), 0, {}
+    density.candidates_, density.n_iter_, density.tuned_ = (), 0, model.tuned
     rows = about.get("rows", 0)
     density.n_rows_ = rows if type(rows) is int and rows > 0 else 0
     weight = about.get("weight")

@@ -22,6 +22,7 @@ from flatpc.search.samples import Sample
 from flatpc.tables.sources import as_source
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
     from flatpc.circuit.circuit import Circuit
@@ -46,7 +47,9 @@ class LearningOn:
 
     if TYPE_CHECKING:
 
-        def _evidence(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Evidence, RawTable]: ...
+        def _evidence(
+            self, X: Any, missing: str | None = None, ignore: int | None = None, without: Iterable[int] = ()
+        ) -> tuple[Evidence, RawTable]: ...
 
         def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self: ...
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from reprlib import repr as show
 from typing import Any, get_args
 
 from flatpc.circuit.circuit import Circuit
-from flatpc.circuit.files import load_with_extra, save
+from flatpc.circuit.files import load_all, save
 from flatpc.errors import FileFormatError
 from flatpc.families.base import Family
 from flatpc.tables.column import RARE, Column
@@ -29,6 +30,7 @@ from flatpc.tables.recognition import KINDS
 from flatpc.tables.traits import Traits
 
 _AGAIN = "Fit the model again."
+_TUNED = "tuned "
 _DTYPES = get_args(DType)
 _VALUES: dict[str, Any] = {"text": str, "boolean": bool, **dict.fromkeys(("integer", "float", *TEMPORAL), (int, float))}
 
@@ -41,25 +43,43 @@ class Model:
     columns: Columns
     about: dict[str, Any] = field(default_factory=dict)
     """How it was learnt; plain JSON, for people."""
+    tuned: dict[int, Circuit] = field(default_factory=dict)
+    """Copies that were tuned to predict a column, by its position."""
 
 
-def save_model(path: str | os.PathLike[str], circuit: Circuit, columns: Columns, about: Mapping[str, Any] | None = None) -> None:
+def save_model(
+    path: str | os.PathLike[str],
+    circuit: Circuit,
+    columns: Columns,
+    about: Mapping[str, Any] | None = None,
+    tuned: Mapping[int, Circuit] | None = None,
+) -> None:
     """Write a model to a file, replacing in one step what was there."""
-    save(circuit, path, {"columns": [_to_json(column) for column in columns.columns], "about": dict(about or {})})
+    extra = {"columns": [_to_json(column) for column in columns.columns], "about": dict(about or {})}
+    save(circuit, path, extra, {f"{_TUNED}{j}": copy for j, copy in (tuned or {}).items()})
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
     """The model in a file that `save_model` or `circuit.save` wrote."""
-    circuit, extra = load_with_extra(path)
+    circuit, extra, copies = load_all(path)
     try:
         about = extra.get("about", {})
         if not isinstance(about, dict):
             raise FileFormatError(f"its `about` is not a JSON object. {_AGAIN}")
         columns = _from_json(extra["columns"]) if "columns" in extra else plain_columns(circuit)
         _check_fit(columns, circuit)
+        tuned = {_tuned_column(name, circuit): copy for name, copy in copies.items()}
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from None
-    return Model(circuit, columns, about)
+    return Model(circuit, columns, about, tuned)
+
+
+def _tuned_column(name: str, circuit: Circuit) -> int:
+    """The column that a copy was tuned for."""
+    number = name.removeprefix(_TUNED)
+    if name != f"{_TUNED}{number}" or not re.fullmatch("0|[1-9][0-9]{0,8}", number) or int(number) >= circuit.n_variables:
+        raise FileFormatError(f"its copy {show(name)} is of no column. {_AGAIN}")
+    return int(number)
 
 
 def plain_columns(circuit: Circuit) -> Columns:

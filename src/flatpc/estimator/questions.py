@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from flatpc._messages import as_categorical
 from flatpc._options import flag, number, wrong
 from flatpc._typing import Array
 from flatpc.errors import OptionError
-from flatpc.estimator.evidence import Evidence, read_events
+from flatpc.estimator.evidence import Evidence, read_events, refuse_densities
 from flatpc.estimator.from_sources import over_blocks
 from flatpc.estimator.imputing import log_conditional
 from flatpc.estimator.uncertainty import answering
@@ -51,7 +51,9 @@ class Questions:
 
     if TYPE_CHECKING:
 
-        def _evidence(self, X: Any, missing: str | None = None, ignore: int | None = None) -> tuple[Evidence, RawTable]: ...
+        def _evidence(
+            self, X: Any, missing: str | None = None, ignore: int | None = None, without: Iterable[int] = ()
+        ) -> tuple[Evidence, RawTable]: ...
 
         def posterior(self, X: Any = None, *, prior: float = 0.5) -> Posterior: ...
 
@@ -73,7 +75,7 @@ class Questions:
         Parameters
         ----------
         X
-            A table with the columns that were learnt.
+            A table with the columns that were learnt, or all but the one that is asked for.
         column
             By name or position; None is the last one. Its own values in X are not looked at.
 
@@ -118,7 +120,7 @@ class Questions:
         Parameters
         ----------
         X
-            A table with the columns that were learnt.
+            A table with the columns that were learnt, or all but the one that is asked for.
         column
             A binary or categorical column, by name or position; None is the last one. Its own values in X are not looked at.
         return_std
@@ -205,7 +207,7 @@ class Questions:
         Parameters
         ----------
         X
-            A table with the columns that were learnt.
+            A table with the columns that were learnt, or all but the one that is asked for.
         column
             By name or position; its own values in X are not looked at.
         q
@@ -287,25 +289,27 @@ class Questions:
         ----------
         event
             Column -> a value, a list of values, or `(low, high)` of numbers: both ends belong to the range, and None is no end.
-            In a column of integers that is taken for continuous, numbers stand for all that is rounded to them.
+            In a column that was rounded, numbers stand for all that is rounded to them: ages from 30 to 40 are eleven.
         given
-            What is known: a dict of the same form, or a table with the columns that were learnt. None: nothing.
+            What is known: a dict of the same form, or a table with the columns that were learnt, which may lack those of the
+            event. None: nothing.
 
         Returns
         -------
         float or array
-            The probability; `[N]` given a table. A value of a continuous column that is not of integers has a density, not a
-            probability.
+            The probability; `[N]` given a table.
 
         Raises
         ------
         OptionError
-            For a column or category that is not there, or a range whose ends are in the wrong order.
+            For a column or category that is not there, a range whose ends are in the wrong order, or a value that has a density
+            instead of a probability: one of a continuous column that was not rounded, unless it stands out.
         DataError
             For a table that doesn't fit, or conditions of probability zero.
         """
         check_is_fitted(self)
         events = read_events(self.columns_, event, "event")
+        refuse_densities(self.circuit_, self.columns_, events)
         if given is None:
             return float(np.exp(event_log_prob(self.circuit_, events=events)[0]))
         if isinstance(given, Mapping):
@@ -318,7 +322,7 @@ class Questions:
             if condition == -np.inf:
                 raise OptionError("What is given has probability zero, so nothing can be said given it.", option="given")
             return float(np.exp(event_log_prob(self.circuit_, events={**known, **events})[0] - condition))
-        rows = self._evidence(given, missing="marginalize")[0].rows
+        rows = self._evidence(given, missing="marginalize", without=events)[0].rows
         rows[:, list(events)] = np.nan
         return np.exp(event_log_prob(self.circuit_, rows, events=events) - self.circuit_.log_prob(rows, missing="marginalize"))
 

@@ -18,17 +18,19 @@ from flatpc.families import asking
 from flatpc.families.base import Family, Parameters
 from flatpc.families.gaussian import Gaussian
 
+Range = tuple[float, float]
+
 
 @dataclass(frozen=True)
 class Seen(Family):
-    """Whether a variable of a family lies between two bounds, which belong to it, or is one of some values: 1 if so, 0 if not.
+    """Whether a variable of a family lies within ranges, whose ends belong to them, or is one of some values: 1 if so, 0 if not.
 
     Parameters of a unit are the family's own; `sample` draws the variable itself, given that it does.
     """
 
     family: Family = field(default_factory=Gaussian)
-    low: float = -np.inf
-    high: float = np.inf
+    ranges: tuple[Range, ...] = ()
+    """`(low, high)` of each, which don't overlap."""
     values: tuple[float, ...] = ()
 
     @property
@@ -48,18 +50,22 @@ class Seen(Family):
         """Whatever is neither 0 nor 1."""
         return np.asarray(~np.isnan(x) & (x != 0) & (x != 1))
 
-    def _below(self) -> float:
-        """The largest number that counts as below the lower bound: just below a value that is rounded to the bound."""
+    def _below(self, low: Array) -> Array:
+        """The largest numbers that count as below lower bounds: just below a value that is rounded to the bound."""
         if self.family.grid is not None:
-            return self.low - 1e-6 * self.family.grid[0]
-        return float(np.nextafter(self.low, -np.inf))
+            return np.asarray(low - 1e-6 * self.family.grid[0])
+        return np.nextafter(low, -np.inf)
 
     def ends(self, parameters: Parameters) -> tuple[Array, Array]:
-        """`[K]` each: the cdf below the lower bound, and at the upper one."""
+        """`[R, K]` each: the cdf below the lower bounds, and at the upper ones."""
         self.family.require("The probability of a range", "cdf")
-        units = len(next(iter(parameters.values())))
-        below = np.zeros(units) if self.low == -np.inf else self.family.cdf(parameters, np.array([self._below()]))[0]
-        up_to = np.ones(units) if self.high == np.inf else self.family.cdf(parameters, np.array([self.high]))[0]
+        low, high = np.array(self.ranges).T
+        shape = (len(self.ranges), len(next(iter(parameters.values()))))
+        below, up_to = np.zeros(shape), np.ones(shape)
+        if np.isfinite(low).any():
+            below[np.isfinite(low)] = self.family.cdf(parameters, self._below(low[np.isfinite(low)]))
+        if np.isfinite(high).any():
+            up_to[np.isfinite(high)] = self.family.cdf(parameters, high[np.isfinite(high)])
         return below, np.maximum(below, up_to)
 
     def mass(self, parameters: Parameters) -> Array:
@@ -67,7 +73,7 @@ class Seen(Family):
         if self.values:
             return np.asarray(np.exp(asking.log_density(self.family, parameters, np.array(self.values))).sum(axis=0))
         below, up_to = self.ends(parameters)
-        return up_to - below
+        return np.asarray((up_to - below).sum(axis=0))
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         """Of the event where x is 1, and of its opposite where x is 0."""
@@ -76,33 +82,39 @@ class Seen(Family):
             return np.where((x == 1)[:, None], np.log(mass), np.log(np.maximum(1 - mass, 0.0)))
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        """One of the values, or between the bounds, by quantiles."""
+        """One of the values, or within one of the ranges, by quantiles."""
         out, u = np.empty(len(units)), rng.random(len(units))
         for unit in np.unique(units):
             mine, one = units == unit, {name: value[unit : unit + 1] for name, value in parameters.items()}
             if self.values:
                 p = np.exp(asking.log_density(self.family, one, np.array(self.values)))[:, 0]
-                at = np.searchsorted(np.cumsum(p), u[mine] * p.sum(), side="right")
-                out[mine] = np.array(self.values)[np.minimum(at, len(p) - 1)]
+                out[mine] = np.array(self.values)[_drawn(p, u[mine])[0]]
             else:
-                (below,), (up_to,) = self.ends(one)
+                below, up_to = (ends[:, 0] for ends in self.ends(one))
+                at, beyond = _drawn(up_to - below, u[mine])
                 # Never 0, whose quantile is the family's own lower bound.
-                q = np.maximum(below + u[mine] * (up_to - below), np.nextafter(below, 1.0))
-                out[mine] = np.clip(self.family.quantile(one, q)[:, 0], self.low, self.high)
+                q = np.maximum(below[at] + beyond, np.nextafter(below[at], 1.0))
+                out[mine] = np.clip(self.family.quantile(one, q)[:, 0], *np.array(self.ranges)[at].T)
         return out
+
+
+def _drawn(p: Array, u: Array) -> tuple[NDArray[np.int64], Array]:
+    """Which of some events numbers between 0 and 1 stand for, by their probabilities; and what is left of each number then."""
+    ends = np.cumsum(p)
+    at = np.minimum(np.searchsorted(ends, u * ends[-1], side="right"), len(p) - 1)
+    return at, np.asarray(u * ends[-1] - (ends - p)[at])
 
 
 @dataclass(frozen=True)
 class SeenTogether(Family):
-    """Whether some of a family's several variables lie between bounds, or are among some values; the others as they are.
+    """Whether some of a family's several variables lie within ranges, or are among some values; the others as they are.
 
     Where there is an event, an entry of x is 1 or NaN. `sample_given` draws the variables themselves.
     """
 
     family: Family = field(default_factory=Gaussian)
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    """Of every variable; infinite where there is no range."""
+    ranges: tuple[tuple[int, tuple[Range, ...]], ...] = ()
+    """Positions with the ranges that they may lie in."""
     values: tuple[tuple[int, tuple[float, ...]], ...] = ()
     """Positions with the values that they may have."""
 
@@ -126,24 +138,26 @@ class SeenTogether(Family):
 
     def marginal_family(self, position: int) -> Family:
         """Of a variable with an event, 1 is allowed."""
-        family, listed = self.family.marginal_family(position), dict(self.values)
-        if position in listed or np.isfinite([self.low[position], self.high[position]]).any():
-            return Seen(family, self.low[position], self.high[position], listed.get(position, ()))
+        family, ranges, values = self.family.marginal_family(position), dict(self.ranges), dict(self.values)
+        if position in ranges or position in values:
+            return Seen(family, ranges.get(position, ()), values.get(position, ()))
         return family
 
-    def _cases(self, x: Array) -> Iterator[Array]:
-        """The rows with each choice of the values, NaN where there is a range."""
-        bounded = np.isfinite(self.low) | np.isfinite(self.high)
+    def _cases(self, x: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """The rows with each choice of values and ranges, NaN where there is a range; and its bounds, infinite elsewhere."""
         for chosen in product(*(values for _, values in self.values)):
-            rows = np.where(bounded, np.nan, x)
-            for (position, _), value in zip(self.values, chosen, strict=True):
-                rows[:, position] = value
-            yield rows
+            for within in product(*(ranges for _, ranges in self.ranges)):
+                rows, low, high = x.copy(), np.full(x.shape[1], -np.inf), np.full(x.shape[1], np.inf)
+                for (position, _), value in zip(self.values, chosen, strict=True):
+                    rows[:, position] = value
+                for (position, _), ends in zip(self.ranges, within, strict=True):
+                    rows[:, position] = np.nan
+                    low[position], high[position] = ends
+                yield rows, low, high
 
     def _log_prob(self, parameters: Parameters, x: Array) -> Array:
         """`[C, N, K]`: of every case."""
-        low, high = np.array(self.low), np.array(self.high)
-        return np.stack([self.family.box_log_prob(parameters, rows, low, high) for rows in self._cases(x)])
+        return np.stack([self.family.box_log_prob(parameters, *case) for case in self._cases(x)])
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         """Of the known entries and the events."""
@@ -158,5 +172,9 @@ class SeenTogether(Family):
             log = self._log_prob(parameters, x)[:, rows, units]
             p = np.cumsum(np.exp(log - log.max(axis=0)), axis=0)
             chosen = np.minimum((p < rng.random(len(x)) * p[-1]).sum(axis=0), len(cases) - 1)
-        given = np.stack(cases)[chosen, rows]
-        return self.family.sample_in_box(parameters, units, given, np.array(self.low), np.array(self.high), rng)
+        out = np.empty_like(x)
+        for case, (given, low, high) in enumerate(cases):
+            mine = chosen == case
+            if mine.any():
+                out[mine] = self.family.sample_in_box(parameters, units[mine], given[mine], low, high, rng)
+        return out

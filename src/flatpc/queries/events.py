@@ -21,12 +21,12 @@ from flatpc.circuit.rows import check_circuit, read_rows
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
 from flatpc.queries.answers import answering, bytes_of_units, refuse_impossible, row_blocks
-from flatpc.queries.event_inputs import Seen, SeenTogether
+from flatpc.queries.event_inputs import Range, Seen, SeenTogether
 from flatpc.queries.sampling import _BYTES_PER_VISIT, _draw
 from flatpc.tables.reading import MISSING, read_matrix, refuse_missing
 
-Event = tuple[float, float] | list[float]
-"""Bounds, both of which belong to it; or different values."""
+Event = tuple[Range, ...] | list[float]
+"""Ranges, in order and apart, both ends of which belong to them; or different values."""
 
 
 def within(circuit: Circuit, events: Mapping[int, Event]) -> Circuit:
@@ -48,15 +48,14 @@ def variables_of(node: Any) -> tuple[int, ...]:
 
 
 def _seen(family: Family, event: Event) -> Seen:
-    if isinstance(event, tuple):
-        return Seen(family, low=event[0], high=event[1])
-    return Seen(family, values=tuple(event))
+    return Seen(family, ranges=event) if isinstance(event, tuple) else Seen(family, values=tuple(event))
 
 
 def _seen_together(node: Input, events: Mapping[int, Event]) -> SeenTogether:
-    parts = [_seen(node.family, events[v]) if v in events else Seen(node.family) for v in variables_of(node)]
-    values = tuple((position, part.values) for position, part in enumerate(parts) if part.values)
-    return SeenTogether(node.family, tuple(part.low for part in parts), tuple(part.high for part in parts), values)
+    said = [(position, events[v]) for position, v in enumerate(variables_of(node)) if v in events]
+    ranges = tuple((position, event) for position, event in said if isinstance(event, tuple))
+    values = tuple((position, tuple(event)) for position, event in said if isinstance(event, list))
+    return SeenTogether(node.family, ranges, values)
 
 
 def event_log_prob(
@@ -86,7 +85,8 @@ def event_log_prob(
         A table `[N, D]` of further evidence, NaN where there is none; the columns of events are not looked at. None if there is
         no further evidence.
     events
-        Variable -> `(low, high)`, bounds that belong to the range and may be infinite; a list of values; or a value.
+        Variable -> `(low, high)`, bounds that belong to the range and may be infinite; a list of such ranges; a list of values;
+        or a value.
     missing
         `"marginalize"`, or `"raise"` to refuse NaN outside the columns of events.
     engine, dtype, device
@@ -210,12 +210,9 @@ def read_events(circuit: Circuit, events: Any) -> dict[int, Event]:
 
 def _read_event(variable: int, event: Any) -> Event:
     if isinstance(event, tuple):
-        bounds = [as_float(end) for end in event]
-        if len(bounds) != 2 or not bounds[0] <= bounds[1]:
-            raise OptionError(
-                f"The range of variable {variable} is {shown(event)}; give two numbers (low, high), low first.", option="events"
-            )
-        return bounds[0], bounds[1]
+        return (_read_range(variable, event),)
+    if isinstance(event, list) and any(isinstance(each, tuple) for each in event):
+        return _apart([_read_range(variable, each) for each in event])
     wanted = event if isinstance(event, list) else [event]
     values = [float(value) if isinstance(value, bool | np.bool_) else as_float(value) for value in wanted]
     if not values or np.isnan(values).any():
@@ -224,6 +221,30 @@ def _read_event(variable: int, event: Any) -> Event:
             option="events",
         )
     return list(dict.fromkeys(values))
+
+
+def _read_range(variable: int, said: Any) -> Range:
+    bounds = [as_float(end) for end in said] if isinstance(said, tuple) else []
+    if len(bounds) != 2 or not bounds[0] <= bounds[1]:
+        raise OptionError(
+            f"The range of variable {variable} is {shown(said)}; give two numbers (low, high), low first.", option="events"
+        )
+    return bounds[0], bounds[1]
+
+
+def _apart(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same numbers by ranges in order that don't overlap.
+
+    >>> _apart([(4, 6), (0, 1), (5, 9)])
+    ((0, 1), (4, 9))
+    """
+    out: list[Range] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1]:
+            out[-1] = (out[-1][0], max(high, out[-1][1]))
+        else:
+            out.append((low, high))
+    return tuple(out)
 
 
 def _evidence(circuit: Circuit, events: Mapping[int, Event], X: Any, missing: str) -> Array:

@@ -133,7 +133,7 @@ class Columns:
         Parameters
         ----------
         column
-            By name or position.
+            By name or position; a number that is the name of a column stands for that column.
 
         Returns
         -------
@@ -147,8 +147,11 @@ class Columns:
         """
         if isinstance(column, str) and column in self.names:
             return self.names.index(column)
-        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(self.columns):
-            return int(column)
+        if isinstance(column, int | np.integer) and not isinstance(column, bool):
+            if str(column) in self.names:  # frames may have numbers for names
+                return self.names.index(str(column))
+            if 0 <= column < len(self.columns):
+                return int(column)
         raise OptionError(f"There is no column {shown(column)}; the columns are {some_of(self.names)}.", option="column")
 
     def encode(self, X: Any, missing: str = "raise", unseen: str = "raise", ignore: int | None = None) -> Array:

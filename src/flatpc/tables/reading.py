@@ -99,6 +99,13 @@ class RawTable:
         """Some of the rows."""
         return replace(self, columns=tuple(replace(column, values=column.values[which]) for column in self.columns))
 
+    def with_gaps(self, names: Iterable[str]) -> RawTable:
+        """The table with columns of these names, too: empty ones where it has none."""
+        empty = np.full(len(self), np.nan)
+        return replace(
+            self, columns=(*self.columns, *(RawColumn(name, "float", empty) for name in names if name not in self.names))
+        )
+
 
 def read_raw(X: Any) -> RawTable:
     """The columns of X.
