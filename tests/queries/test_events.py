@@ -243,6 +243,34 @@ def test_samples_of_values_of_several_variables():
     assert abs((drawn[:, 1] == 0.3).mean() - share) < 4 * np.sqrt(share * (1 - share) / 4000)
 
 
+SEVERAL = [(2.0, 3.0), (-1.0, 0.0), (-0.5, 0.5)]
+"""Two of the ranges overlap: together they are -1 to 0.5, and 2 to 3."""
+
+
+@pytest.mark.parametrize("make", [circuit, blocks])
+def test_several_ranges_of_a_variable(make):
+    c, row = make(), [0.7, *([np.nan] * (make().n_variables - 2)), 1.0]
+    for X in (None, [row]):
+        parts = [event_log_prob(c, X, events={0: ends})[0] for ends in ((-1.0, 0.5), (2.0, 3.0))]
+        assert event_log_prob(c, X, events={0: SEVERAL})[0] == pytest.approx(np.logaddexp(*parts), rel=1e-9)
+    drawn, free = sample_given_events(c, 4000, events={0: SEVERAL}, seed=6), c.sample(100_000, seed=7)
+    inside = ((free[:, 0] >= -1) & (free[:, 0] <= 0.5)) | ((free[:, 0] >= 2) & (free[:, 0] <= 3))
+    for v in range(c.n_variables):
+        assert stats.ks_2samp(drawn[:, v], free[inside, v]).pvalue > 1e-3
+    with pytest.raises(OptionError, match=r"range of variable 0 is 1\.0; give two numbers"):
+        event_log_prob(c, events={0: [(0.0, 1.0), 1.0]})
+
+
+@pytest.mark.parametrize("ends", [(-np.inf, np.inf), [(-np.inf, 0.0), (0.0, np.inf)]])
+def test_ranges_without_ends_say_nothing(ends):
+    c, row = blocks(), [[5.0, 0.3, np.nan, 1.0]]
+    assert event_log_prob(c, events={0: ends})[0] == pytest.approx(0.0, abs=1e-9)
+    rest = c.log_prob([[np.nan, *row[0][1:]]], missing="marginalize")[0]
+    assert event_log_prob(c, row, events={0: ends})[0] == pytest.approx(rest, rel=1e-9)
+    drawn = sample_given_events(c, 4000, events={0: ends}, seed=8)
+    assert stats.ks_2samp(drawn[:, 0], c.sample(20_000, seed=9)[:, 0]).pvalue > 1e-3
+
+
 def test_a_box_that_is_hard_to_hit():
     units = {"mean": np.zeros((1, 2)), "covariance": np.array([[[1.0, 0.999], [0.999, 1.0]]])}
     low, high = np.array([1.0, -np.inf]), np.array([2.0, 0.9])
