@@ -7,6 +7,7 @@ from scipy import stats
 
 import flatpc as fp
 from flatpc.families import Discretized, Gamma, Gaussian, Hurdle, NegativeBinomial, Poisson
+from flatpc.search.column_maps import fronts
 from flatpc.search.plans import Wishes, trained_plans
 from flatpc.search.samples import Sample
 from flatpc.search.suiting import normal_instead
@@ -45,6 +46,42 @@ def test_a_column_that_follows_from_others(digits):
         wanted = float(stats.norm.logpdf(z).sum(axis=1).mean()) - 0.5 * np.log(2 * np.pi * np.e * 5 * 1e-4 / 12)
     density = fp.CircuitDensity(effort=4, verbose=False).fit(x[:400])
     assert wanted - 0.5 < density.score(x[400:]) < wanted + 0.25
+
+
+@pytest.mark.parametrize("noise", [1e-4, 0.3])
+def test_mixtures_begin_with_the_floor_that_one_gaussian_needs(noise):
+    """With the lowest, by what four columns leave open of the fifth; with the usual one if none follows."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 4))
+    x = np.column_stack([z, z.sum(axis=1) + noise * rng.normal(size=600)])
+    found = fp.CircuitDensity(effort=1, verbose=False, average=False).fit(x).candidates_
+    alone = {c.floor for c in found if c.options.get("blocks") and c.options["n_latents"] == 1}
+    mixed = {c.floor for c in found if c.options.get("blocks") and c.options["n_latents"] == 4}
+    if noise < 0.01:
+        assert alone >= {1e-4, 1e-5, 1e-6, 1e-7}
+        assert max(mixed) == 1e-7
+    else:
+        assert 1e-4 in alone
+        assert max(mixed) == 1e-4
+
+
+@pytest.mark.parametrize("sum_of_parts", [True, False])
+def test_maps_do_not_bend_what_follows(sum_of_parts):
+    """A sum of skewed columns follows from them only unmapped, a product only mapped; in the right units they are likelier."""
+    rng = np.random.default_rng(0)
+    parts = rng.lognormal(3, 0.8, (900, 3))
+    noise = 1 + 1e-3 * rng.normal(size=900)
+    x = np.column_stack([parts, (parts.sum(axis=1) if sum_of_parts else parts.prod(axis=1)) * noise])
+    rows, families = Sample(x[:600]), [Gaussian()] * 4
+    found, _ = fronts(rows, [], families, families, 0)
+    assert len(found) == (1 if sum_of_parts else 2)
+    assert set(found[-1].scaling.transforms) == (set() if sum_of_parts else {0, 1, 2, 3})
+    density = fp.CircuitDensity(effort=2, verbose=False, random_state=0).fit(x[:600])
+    # The parts' own densities, and that of what the noise leaves open.
+    logs = np.log(x[600:])
+    wanted = (stats.norm.logpdf(logs[:, :3], 3, 0.8) - logs[:, :3]).sum(axis=1) + stats.norm.logpdf(noise[600:], 1, 1e-3)
+    wanted -= logs[:, 3] - np.log(noise[600:])
+    assert density.score(x[600:]) > wanted.mean() - (2.0 if sum_of_parts else 0.3)
 
 
 def test_counts_that_vary_little():

@@ -1,5 +1,5 @@
 """Fronts: units in which models are learnt. One leaves columns as they are; another takes them for Gaussians, and maps skewed
-ones by a logarithm or a power.
+ones by a logarithm or a power, unless they follow from others and maps would bend that.
 
 A model learnt behind a front is a model of the table: its inputs become `Transformed` families. So models of several fronts are
 judged together, in the same units. Which columns a front maps is told by how well a normal distribution fits
@@ -20,8 +20,10 @@ from flatpc.families.transforms import fit_power
 from flatpc.search import work
 from flatpc.search.floors import rounding_variances, with_first_floor
 from flatpc.search.judging import Split
+from flatpc.search.plans import MOST_CORRELATED
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling
+from flatpc.tables.following import FEWEST_ROWS, UNEXPLAINED, unexplained
 
 SPLITS = 5
 """Of the rows into halves, by which a map is judged."""
@@ -33,6 +35,8 @@ MOST_ROWS = 5000
 """By which maps are chosen."""
 FEWEST_VALUES = 20
 """Different values of a column that may be mapped."""
+BENT = 4.0
+"""Times as much of the variance of a column that follows from others is left open once they are mapped: then it isn't."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,22 @@ def fronts(
         for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits)]
         if transform is not None
     }
+    bent = _bent([j for j, family in enumerate(normal) if family.joins], rows.X, transforms)
+    transforms = {j: transform for j, transform in transforms.items() if j not in bent}
     if transforms or list(normal) != list(families):
         out.append(Front.of(Scaling.learn(rows.X, normal, names, transforms, rows.weights), rows, splits, normal))
     return out, n_splits * once
+
+
+def _bent(joined: Sequence[int], rows: Array, transforms: dict[int, Transform]) -> set[int]:
+    """Columns that follow from others, but less so once columns are mapped one by one."""
+    whole = rows[~np.isnan(rows[:, joined]).any(axis=1)]
+    if not transforms or not 2 <= len(joined) <= MOST_CORRELATED or len(whole) < FEWEST_ROWS:
+        return set()
+    some = whole[np.random.default_rng(0).permutation(len(whole))[:MOST_ROWS]]
+    mapped = np.stack([transforms[j].forward(some[:, j]) if j in transforms else some[:, j] for j in joined], axis=1)
+    plain, after = (unexplained(*np.array_split(x, 2)).mean(axis=0) for x in (some[:, joined], mapped))
+    return {j for j, before, now in zip(joined, plain, after, strict=True) if before < UNEXPLAINED and now > BENT * before}
 
 
 def choose_transform(

@@ -76,6 +76,8 @@ TUNING_SHARE = 0.3
 """Of the work that is left, the most that one more number of latents, or of rows in common, may take."""
 POOLED_STEP = 4.0
 """By which the common covariance of correlated columns counts for more or less."""
+FOLLOWS = 0.5
+"""Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -186,8 +188,10 @@ class Search:
             self.task, self.set_aside = task.sampled(), ALL_ROWS_SHARE * self.effort
         plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
         front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
-        together = self._front_of_blocks([plan for plan in plans if "blocks" in plan.options])
-        plans = [replace(plan, front=together if "blocks" in plan.options else front) for plan in plans]
+        together, low = self._start_of_blocks([plan for plan in plans if "blocks" in plan.options])
+        plans = [
+            replace(plan, front=together, floor=low) if "blocks" in plan.options else replace(plan, front=front) for plan in plans
+        ]
         # What a mixture gains by a front, another structure need not.
         plans += (
             [replace(plan, front=1 - front) for plan in plans if plan.structure == "hclt"][:1] if len(self.fronts) > 1 else []
@@ -249,19 +253,31 @@ class Search:
         self._say("mapped columns and floors of variances")
         return best.plan.front, best.floor
 
-    def _front_of_blocks(self, plans: Sequence[Plan]) -> int:
-        """The front behind which the smallest of these plans does best."""
-        if not plans or len(self.fronts) == 1:
-            return 0
+    def _start_of_blocks(self, plans: Sequence[Plan]) -> tuple[int, float | None]:
+        """The front and the floor of variances with which correlated columns are to begin, by the smallest of these plans.
+
+        A lower floor has to bring half of what one direction would that follows from the others.
+        """
+        if not plans:
+            return 0, None
         tried = []
         for plan in self._behind_all(plans[:1]):
             found = self._try(plan)
             if found is None:
-                return 0
-            found.regularizer, found.floor = self.fixed, plan.floor
+                return 0, plan.floor
+            floor = plan.floors[-1] if plan.floor is None else plan.floor
+            found.regularizer, found.floor = self.fixed, floor
             self._train(found, 1, self.left)
+            for lower in plan.floors[plan.floors.index(floor) + 1 :]:
+                variant = found.variant(floor=lower, begun=0)
+                self._train(variant, 1, self.left)
+                if found.valid_nll - variant.valid_nll < FOLLOWS * math.log(floor / lower) / 2:
+                    break
+                self.pool.append(variant)
+                found, floor = variant, lower
             tried.append(found)
-        return min(tried, key=lambda c: c.valid_nll).plan.front
+        best = min(tried, key=lambda c: c.valid_nll)
+        return best.plan.front, best.floor
 
     def _has_floors(self) -> bool:
         return any(

@@ -23,9 +23,13 @@ OTHER = "other"
 
 
 def learn_column(
-    raw: RawColumn, said: Kind | None, alike: range | None = None, along: str | None = None, weights: Array | None = None
-) -> Column:
-    """The column; of the kind that is `said` if any, with values of columns that are `alike`, or as numbers `along` others."""
+    raw: RawColumn, said: Kind | None, alike: range | None = None, along: str | None = None, follows: bool = False,
+    weights: Array | None = None,
+) -> Column:  # fmt: skip
+    """The column; of the kind that is `said` if any, with values of columns that are `alike`, or as numbers `along` others.
+
+    Numbers that follow from others have no atoms.
+    """
     raw.check()
     raw = _dated(raw, said)
     known = raw.values[~raw.missing]
@@ -45,6 +49,8 @@ def learn_column(
         if kind == "count":
             Poisson().check(raw.values, raw.label)
         traits = _traits(raw)
+        if follows and kind == "continuous":
+            traits, why = replace(traits, atoms=()), "numbers that follow from others" if said is None else why
         suitable = suitable_counts if kind == "count" else suitable_numbers
         return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=suitable(raw.values, traits, weights), **how)
     categories = _categories(raw, known)

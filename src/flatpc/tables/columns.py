@@ -29,6 +29,7 @@ from flatpc.tables.alike import common_values
 from flatpc.tables.column import Column
 from flatpc.tables.column_learning import learn_column
 from flatpc.tables.filling import fill_in, new_table
+from flatpc.tables.following import following
 from flatpc.tables.going_along import rounded_numbers
 from flatpc.tables.reading import MISSING, RawColumn, RawTable, read_matrix, read_raw, refuse_missing
 from flatpc.tables.recognition import Kind, Overrides, numbers_rows, read_overrides
@@ -107,8 +108,10 @@ class Columns:
         )
         alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
         along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike])
+        follow = following([raw for raw in table.columns if raw.name not in alike])
         learnt = tuple(
-            learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), weights) for raw in table.columns
+            learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), raw.name in follow, weights)
+            for raw in table.columns
         )
         return Columns(learnt, table.container, notes)
 

@@ -1,0 +1,74 @@
+"""Numbers that follow from others, as a brightness from three colours: their rare atoms are no states of their own.
+
+An atom has a probability, and its column a variable of its own: no correlation reaches it. Where the values at the atom follow
+from the other columns as the rest do, that would throw away what the others tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatpc._typing import Array
+from flatpc.tables.reading import RawColumn
+from flatpc.tables.traits import Traits
+
+UNEXPLAINED = 0.0025
+"""Of a column's variance, the most that the others may leave open, of all rows as of those at atoms: three nats per row."""
+MOST_AT_ATOMS = 0.1
+"""Of the rows; more of them are worth a state of their own."""
+FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 50, 5000, 64
+"""By which it is told."""
+RIDGE = 1e-9
+"""Of a variance; more than a rounding error, and less than what is looked for."""
+
+
+def following(columns: Sequence[RawColumn]) -> frozenset[str]:
+    """The names of those columns of numbers with rare atoms that are linear in the others, at their atoms too.
+
+    >>> rng = np.random.default_rng(0)
+    >>> red, green, alone = np.maximum(rng.normal(1.5, 1, size=(3, 400)), 0)
+    >>> table = {"red": red, "both": red + green, "green": green, "alone": alone}
+    >>> sorted(following([RawColumn(name, "float", x) for name, x in table.items()]))
+    ['green', 'red']
+    """
+    numbers = [c for c in columns if c.dtype in ("integer", "float") and not c.problem and not np.isinf(c.values).any()]
+    if not 2 <= len(numbers) <= MOST_COLUMNS:
+        return frozenset()
+    atomic = {place: atoms for place, column in enumerate(numbers) if (atoms := _rare_atoms(column.values)).any()}
+    values = np.stack([column.values for column in numbers], axis=1)
+    whole = np.flatnonzero(~np.isnan(values).any(axis=1))
+    if not atomic or len(whole) < FEWEST_ROWS:
+        return frozenset()
+    order = np.random.default_rng(0).permutation(whole)[:MOST_ROWS]
+    learnt, judges = np.array_split(order, 2)
+    left = unexplained(values[learnt], values[judges])
+    return frozenset(
+        numbers[place].name
+        for place, atoms in atomic.items()
+        if atoms[judges].any() and max(left[:, place].mean(), left[atoms[judges], place].mean()) < UNEXPLAINED
+    )
+
+
+def _rare_atoms(x: Array) -> NDArray[np.bool_]:
+    """`[N]`: which values are atoms; none if many are."""
+    atoms = np.isin(x, Traits.of(x).atoms)
+    return atoms if atoms.sum() <= MOST_AT_ATOMS * (~np.isnan(x)).sum() else np.zeros_like(atoms)
+
+
+def unexplained(learnt: Array, judges: Array) -> Array:
+    """`[judges, D]`: squared errors of the regression of each column on all others, in variances of the column.
+
+    >>> x = np.random.default_rng(0).normal(size=(400, 2))
+    >>> both = np.column_stack([x, x.sum(axis=1), x[:, 0] ** 2])
+    >>> abs(unexplained(both[:200], both[200:]).mean(axis=0).round(2))
+    array([0.  , 0.  , 0.  , 1.23])
+    """
+    spread = learnt.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    z, asked = ((rows - learnt.mean(axis=0)) / scale for rows in (learnt, judges))
+    # Errors are rows times the inverse covariance, over its diagonal.
+    inverse = np.linalg.inv(z.T @ z / len(z) + RIDGE * np.eye(z.shape[1]))
+    return np.asarray((asked @ inverse / np.diag(inverse)) ** 2)
