@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flatpc.families.beta import Beta as Beta
     from flatpc.families.binomial import Binomial as Binomial
     from flatpc.families.categorical import Categorical as Categorical
+    from flatpc.families.cyclic import Cyclic as Cyclic
     from flatpc.families.discretized import Discretized as Discretized
     from flatpc.families.exponential import Exponential as Exponential
     from flatpc.families.gamma import Gamma as Gamma
@@ -73,7 +74,7 @@ _HOMES = {
     "flatpc.errors": ("FamilyError", "FlatpcError", "ParameterError"),
     "flatpc.estimator": ("CircuitDensity",),
     "flatpc.families": (
-        "Bernoulli", "Beta", "Binomial", "Categorical", "Discretized", "Exponential", "Family",
+        "Bernoulli", "Beta", "Binomial", "Categorical", "Cyclic", "Discretized", "Exponential", "Family",
         "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
         "Logistic", "LogisticMixture", "MultivariateGaussian", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT",
         "Transformed", "family",

@@ -215,6 +215,31 @@ class TestDiscretizedWithinBounds(fp.testing.FamilySuite):
         return by_search(self.family, x, {"mean": 2.0, "variance": 1.0})
 
 
+class TestCyclic(fp.testing.FamilySuite):
+    family = fp.Cyclic(fp.Gaussian(), (3, 2), 0.5, -0.25)
+    parameters: ClassVar = {
+        "parts0": [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.3, 0.4, 0.3]], "parts1": [[0.5, 0.5], [0.1, 0.9], [0.8, 0.2]],
+        "mean": [-1.0, 0.5, 14.1], "variance": [16.0, 9.0, 25.0],
+    }  # fmt: skip
+    breaks: ClassVar = tuple(-0.25 + 0.5 * np.arange(-120, 160))
+
+    def maximum_likelihood(self, x):
+        part = np.floor((x + 0.25) / 0.5).astype(int) % 6
+        middle = -0.25 + 3 * np.floor((x + 0.25) / 3) + 1.5
+        own = by_search(fp.Discretized(fp.Gaussian(), 3.0, 1.25), middle, {"mean": 0.0, "variance": 1.0})
+        shares = {"parts0": [np.bincount(part // 2, minlength=3) / len(x)], "parts1": [np.bincount(part % 2) / len(x)]}
+        return {**shares, **own}
+
+
+class TestCyclicGamma(fp.testing.FamilySuite):
+    family = fp.Cyclic(fp.Gamma(), (4,), 0.25)
+    parameters: ClassVar = {
+        "parts0": [[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]], "shape": [4.0, 30.0], "mean": [2.0, 5.0]
+    }  # fmt: skip
+    breaks: ClassVar = tuple(np.arange(0, 120) / 4)
+    wrong_values = (-0.25, np.inf)
+
+
 class TestDiscretizedGamma(fp.testing.FamilySuite):
     family = fp.Discretized(fp.Gamma(), 0.25)
     parameters: ClassVar = {"shape": [1.5, 4.0, 30.0], "mean": [0.5, 2.0, 5.0]}

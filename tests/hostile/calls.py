@@ -174,6 +174,7 @@ def calls(folder: Any) -> dict[str, Call]:
         **scores,
         "Bernoulli": Call(fp.Bernoulli),
         "Beta": Call(fp.Beta, {"low": 0.0, "high": 2.0, "largest": 100.0}),
+        "Cyclic": Call(fp.Cyclic, {"family": fp.Gaussian(), "parts": (7, 24), "step": 3600.0, "origin": 4.0}),
         "Discretized": Call(fp.Discretized, {"family": fp.Gaussian(), "resolution": 0.5, "origin": 0.25}),
         "Exponential": Call(fp.Exponential, {"min_mean": 1e-3}),
         "Gamma": Call(fp.Gamma, {"max_shape": 100.0}),

@@ -5,6 +5,7 @@ from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.beta import Beta
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
+from flatpc.families.cyclic import Cyclic
 from flatpc.families.discretized import Discretized
 from flatpc.families.exponential import Exponential
 from flatpc.families.finite import Finite
@@ -32,6 +33,7 @@ __all__ = [
     "Beta",
     "Binomial",
     "Categorical",
+    "Cyclic",
     "Discretized",
     "Exponential",
     "Family",

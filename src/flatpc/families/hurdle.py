@@ -122,6 +122,11 @@ class Hurdle(Family):
         """The atoms."""
         return self.atoms
 
+    @property
+    def runs_in_cycles(self) -> bool:
+        """The family's own."""
+        return self.family.runs_in_cycles
+
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """Shares by the scheme `spread`; the family's own."""
         return {"shares": random_simplex((width, len(self.atoms) + 1), rng, spread), **self.family.initialize(width, rng, spread)}

@@ -16,6 +16,7 @@ from flatpc.families.bernoulli import Bernoulli
 from flatpc.families.beta import Beta
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
+from flatpc.families.cyclic import Cyclic
 from flatpc.families.discretized import Discretized
 from flatpc.families.exponential import Exponential
 from flatpc.families.gamma import Gamma
@@ -44,6 +45,7 @@ _BUILT_IN = {
         Beta,
         Binomial,
         Categorical,
+        Cyclic,
         Discretized,
         Exponential,
         Gamma,

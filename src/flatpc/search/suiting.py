@@ -3,6 +3,7 @@
 Each is tried alone and as a mixture of a few units, which is nearer to what a circuit makes of it; the better of the two counts.
 Alternatives are compared in one measure: probabilities with probabilities, densities with densities. Where some values of a
 column stand out as atoms, families that have them are preferred: to others such values are spikes, as likely as one likes.
+So are families with the cycles of a calendar: what goes with weekdays is seen in other columns, if at all.
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ def choose_family(
 
 
 def _comparable(column: Array, alternatives: Sequence[Family]) -> list[Family]:
-    """Those that are measured as the first one is, which comes first; atoms are preferred to none."""
+    """Those that are measured as the first one is, which comes first; atoms are preferred to none, and cycles."""
     atomic = [family for family in alternatives if _measure(family)[0] == "both"]
-    first = (atomic or list(alternatives))[0]
+    cyclic = [family for family in atomic or alternatives if family.runs_in_cycles]
+    first = (cyclic or atomic or list(alternatives))[0]
     slow = [family for family in alternatives if len(column) > FEW and family.grid is not None]
     return [family for family in alternatives if _measure(family) == _measure(first) and (family == first or family not in slow)]
 
@@ -111,7 +113,8 @@ def normal_instead(chosen: Family, given: Family | Sequence[Family]) -> Family:
 def _measure(family: Family) -> tuple[Any, ...]:
     if family.discrete:
         return ("mass",)
-    return ("both", family.set_apart) if family.set_apart else ("density",)
+    kind = ("both", family.set_apart) if family.set_apart else ("density",)
+    return (*kind, family.runs_in_cycles)
 
 
 def _judged(family: Family, x: Array, counted: Array, halves: Sequence[Any], by: Array, seed: int) -> Array:

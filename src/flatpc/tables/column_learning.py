@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from flatpc._typing import Array
 from flatpc.errors import DataError
 from flatpc.families.poisson import Poisson
+from flatpc.tables.calendar import on_calendar
 from flatpc.tables.column import Column, plain
 from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, bounds_of_type, kind_of_moments, number_of_text, step_of_moments
 from flatpc.tables.reading import RawColumn, refuse_infinite
@@ -51,8 +52,9 @@ def learn_column(
         traits = _traits(raw)
         if follows and kind == "continuous":
             traits, why = replace(traits, atoms=()), "numbers that follow from others" if said is None else why
-        suitable = suitable_counts if kind == "count" else suitable_numbers
-        return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=suitable(raw.values, traits, weights), **how)
+        families = (suitable_counts if kind == "count" else suitable_numbers)(raw.values, traits, weights)
+        families = on_calendar(raw.dtype, raw.values, traits, families, raw.form.zone)
+        return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=families, **how)
     categories = _categories(raw, known)
     if said is None and raw.dtype == "text" and not raw.levels and len(categories) > MAX_TEXTS:
         frequent = frequent_texts(known)

@@ -207,6 +207,18 @@ def is_zone(name: str) -> bool:
         return False
 
 
+def offset_of(zone: str, seconds: float) -> float:
+    """By how many seconds clocks of a time zone are ahead at a moment, in seconds since 1970; 0 without a zone.
+
+    >>> offset_of("+02:00", 0.0), offset_of("", 0.0)
+    (7200.0, 0.0)
+    """
+    if not zone:
+        return 0.0
+    offset = _moment("datetime", seconds, zone).utcoffset()
+    return float(offset.total_seconds())
+
+
 def _moment(dtype: str, x: float, zone: str) -> Any:
     if dtype == "date":
         return (_EPOCH + timedelta(days=round(min(max(x, _ENDS[0] / SECONDS_PER_DAY), _ENDS[1] / SECONDS_PER_DAY - 1)))).date()

@@ -87,6 +87,11 @@ class Support(Description):
         """Values that have a probability of their own beside the density of all others, as those of `Hurdle` have."""
         return ()
 
+    @property
+    def runs_in_cycles(self) -> bool:
+        """Whether parts of a cycle have probabilities of their own, as weekdays have, which other variables may go with."""
+        return False
+
     def check(self, x: Array, column: str) -> None:
         """Check that all values are in the support.
 
