@@ -46,7 +46,7 @@ def draw(
     _again(found, lambda which, again: some(which, seed + 7919 * again), (low, high), free)
     out = settle(columns, found, free)
     for j, event in events.items():
-        ranges = [event] if isinstance(event, tuple) else [each for each in event if isinstance(each, tuple)]
+        ranges = [each for each in (event if isinstance(event, list) else [event]) if isinstance(each, tuple)]
         if ranges:
             out[:, j] = _rounded_within(columns.columns[j], found[:, j], ranges)
     return out

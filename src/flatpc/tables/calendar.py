@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flatpc._typing import Array
-from flatpc.families.cyclic import Cyclic
-from flatpc.families.hurdle import Hurdle
+from flatpc.families.cycles import with_cycles
 from flatpc.tables.forms import SECONDS_PER_DAY, offset_of
 from flatpc.tables.traits import Traits
 
@@ -46,14 +45,7 @@ def on_calendar(dtype: str, x: Array, traits: Traits, suitable: tuple[Family, ..
     weeks = ((7,), day, monday) if dtype == "date" or rounded == day else ((7, 24), HOUR, monday + max(rounded - HOUR, 0.0) / 2)
     cycles = [weeks] if days >= 7 * FEWEST_WEEKS else []
     cycles += [((12,), DAYS_OF_YEAR / 12 * day, start)] if days >= DAYS_OF_YEAR * FEWEST_YEARS else []
-    return (*(made for parts in cycles for family in suitable[:2] if (made := _cyclic(family, *parts)) is not None), *suitable)
-
-
-def _cyclic(family: Family, parts: tuple[int, ...], step: float, origin: float) -> Family | None:
-    """A density with these cycles; None for what has none."""
-    if family.discrete:
-        return None
-    if isinstance(family, Hurdle):
-        inner = _cyclic(family.family, parts, step, origin)
-        return None if inner is None else Hurdle(family.atoms, inner)
-    return Cyclic(family, parts, step, origin)
+    return (
+        *(made for parts in cycles for family in suitable[:2] if (made := with_cycles(family, *parts)) is not None),
+        *suitable,
+    )

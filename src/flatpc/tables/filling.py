@@ -70,9 +70,10 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
         dtype = pl.Enum(list(levels))
     elif kind == "Decimal":
         dtype = pl.Decimal(38, form.digits or 0)
-    elif kind == "Datetime":
-        unit = form.native.split("time_unit='")[-1][:2]
-        dtype = pl.Datetime(unit if unit in ("ms", "us", "ns") else "us", form.zone or None)  # type: ignore[arg-type]
+    elif kind in ("Datetime", "Duration"):
+        named = form.native.split("time_unit='")[-1][:2]
+        unit: Any = named if named in ("ms", "us", "ns") else "us"
+        dtype = pl.Duration(unit) if kind == "Duration" else pl.Datetime(unit, form.zone or None)
     plain = pl.Series(name, values, strict=False)
     try:
         typed = plain if dtype is None else pl.Series(name, values, dtype=dtype, strict=False)
@@ -84,7 +85,7 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
 _TYPED: dict[str, Callable[..., Any]] = {"pandas": _pandas_column, "polars": _polars_column}
 _POLARS = (
     "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
-    "String", "Categorical", "Date", "Time", "Duration",
+    "String", "Categorical", "Date", "Time",
 )  # fmt: skip
 """Types whose names say all about them."""
 

@@ -92,15 +92,19 @@ def gaps(data: TableSplits, seed: int) -> NDArray[np.bool_]:
     return hidden
 
 
-def _learnt(rows: Any, seed: int, settings: Settings) -> CircuitDensity:
-    return CircuitDensity(random_state=seed, effort=settings.effort, verbose=False, missing="marginalize").fit(rows)
+def _learnt(rows: Any, seed: int, settings: Settings, kinds: dict[str | int, str] | None = None) -> CircuitDensity:
+    made = CircuitDensity(random_state=seed, effort=settings.effort, verbose=False, missing="marginalize", kinds=kinds)
+    return made.fit(rows)
 
 
 @lru_cache(maxsize=1)
 def _learnt_once(name: str, seed: int, settings: Settings) -> tuple[CircuitDensity, Any]:
     """`default`, `samples` and `tuned` come one after the other, with the same model."""
-    rows = _both(load_packaged(name, seed=seed))
-    return _learnt(rows, seed, settings), rows
+    data = load_packaged(name, seed=seed)
+    rows, target = _both(data), CLASSES[name]
+    classes = next(column.values for column in data.columns if column.name == target) or ()
+    # Eleven whole numbers would be a count.
+    return _learnt(rows, seed, settings, {target: "categorical"} if len(classes) > 2 else None), rows
 
 
 def _both(data: TableSplits) -> Any:
