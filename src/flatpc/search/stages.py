@@ -258,8 +258,8 @@ class Search:
 
         A lower floor has to bring half of what one direction would that follows from the others.
         """
-        if not plans:
-            return 0, None
+        if not plans or (len(self.fronts) == 1 and plans[0].floor == plans[0].floors[-1]):
+            return 0, plans[0].floor if plans else None
         tried = []
         for plan in self._behind_all(plans[:1]):
             found = self._try(plan)
