@@ -283,6 +283,9 @@ def calls(folder: Any) -> dict[str, Call]:
         "learning.degree_of_overfitting": Call(l.degree_of_overfitting, {"train_nll": 2.0, "valid_nll": 2.5}),
         "queries.register": Call(q.register, {"question": _asked}),
         "queries.dropout_uncertainty": Call(q.dropout_uncertainty, asked),
+        "structures.mix_families": Call(
+            s.mix_families, {"circuit": s.mixture(X * 1.0, 2, blocks=None), "families": {0: fp.StudentT()}, "share": 0.5}
+        ),
         "structures.grow": Call(s.grow, {"circuit": circuit()}),
         "learning.linear": Call(l.linear, {"start": 1.0, "end": 0.5}),
         "structures.prune": Call(s.prune, {**asked, "fraction": 0.5}),

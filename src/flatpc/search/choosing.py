@@ -185,8 +185,9 @@ def search(
     kinds, spent = choose_families(rows, families, seed_number(seed), FAMILIES_SHARE * work)
     check_wishes(wishes, kinds)
     normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
+    several = [[given] if isinstance(given, Family) else list(given) for given in families]
     return Search(
-        rows, kinds, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
+        rows, kinds, several, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
         choice("missing", missing, MISSING), thread_count(n_threads), check_jobs(n_jobs), names, watch, say, checkpoints,
     ).run()  # fmt: skip

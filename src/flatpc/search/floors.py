@@ -34,6 +34,29 @@ def with_first_floor(families: Sequence[Family], scaling: Scaling) -> list[Famil
     return out
 
 
+def further_families(chosen: Sequence[Family], given: Sequence[Sequence[Family]], scaling: Scaling) -> dict[int, list[Family]]:
+    """Column -> those of the families given that may stand beside the one chosen, in the units of learning.
+
+    Families with a bound stay out where the units have moved it.
+    """
+    out = {}
+    for j, (family, several) in enumerate(zip(chosen, given, strict=True)):
+        others = [
+            with_first_floor([*chosen[:j], other, *chosen[j + 1 :]], scaling)[j]
+            for other in several
+            if other != family
+            and other.learnable
+            and other.discrete == family.discrete
+            and other.set_apart == family.set_apart
+            and other.can_rescale
+            and family.can_rescale
+            and (scaling.shift[j] == 0 or not np.isfinite(other.bounds).any())
+        ]
+        if others:
+            out[j] = others
+    return out
+
+
 def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool], rounding: Sequence[float] = ()) -> Circuit:
     """The circuit with that floor, where it has a usual one and columns vary; variances stay as they are.
 

@@ -123,6 +123,8 @@ class Plan:
     """Of variances, with which its training begins; None leaves it to the search."""
     floors: tuple[float, ...] = FLOORS
     """From which others are tried once it is chosen, the highest first."""
+    mixed: bool = False
+    """Whether each unit of a column has several families, among which learning chooses."""
     whole: bool = False
     """Whether steps of EM are whole ones, by all rows at once: for few units with many parameters, that gets there sooner."""
 
@@ -152,6 +154,7 @@ class Plan:
             parts += [f"share {given['share']:g}"] if "share" in given else [f"smoothing {smoothing}"]
             parts[-1] += " (marginals)" if given.get("prior") == "marginals" else ""
             parts += ["spread by validation rows too"] if given.get("by") == "all" else []
+        parts += ["several families to a unit"] if self.mixed else []
         parts += ["of mapped columns"] if self.front else []
         return ", ".join(parts)
 

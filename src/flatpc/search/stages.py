@@ -21,7 +21,7 @@ from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
 from flatpc.search.choice import Choice, Outcome
 from flatpc.search.column_maps import fronts
-from flatpc.search.floors import varying
+from flatpc.search.floors import further_families, varying
 from flatpc.search.judging import BY_CURVATURE, splits
 from flatpc.search.plans import (
     FLOORS,
@@ -78,6 +78,8 @@ POOLED_STEP = 4.0
 """By which the common covariance of correlated columns counts for more or less."""
 FOLLOWS = 0.5
 """Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
+MIXING_EFFORT = 100.0
+"""From which several families to a unit are tried."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -86,7 +88,7 @@ class Search:
     """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
-        self, rows: Sample, families: Sequence[Family], normal: Sequence[Family],
+        self, rows: Sample, families: Sequence[Family], several: Sequence[Sequence[Family]], normal: Sequence[Family],
         valid: Sample | None, effort: float, spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any,
         average: bool, time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
         names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
@@ -121,7 +123,7 @@ class Search:
         self.task = Task(
             first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
             watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
-            by_curvature=by_curvature, n_jobs=n_jobs,
+            by_curvature=by_curvature, n_jobs=n_jobs, others=further_families(families, several, first.scaling),
         )  # fmt: skip
 
     @property
@@ -205,6 +207,7 @@ class Search:
             large = sampled and best.plan.whole
             if not self.discrete and wishes.n_latents is None and not large:
                 best = self._tune(best)
+            best = self._mix_families(best)
             best = self._regularize(best)
             best = self._twice(best) if large else self._other_floors(best)
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
@@ -335,10 +338,21 @@ class Search:
             best = other
         return best
 
+    def _mix_families(self, best: Trial) -> Trial:
+        """The same with several families to a unit, of columns as they are, if there is much work to do."""
+        if self.effort < MIXING_EFFORT or "blocks" in best.plan.options or not self.task.others:
+            return best
+        other = self._like(best, replace(best.plan, mixed=True, front=0), 2.0)
+        return best if other is None or not other.valid_nll < best.valid_nll else other
+
     def _with_option(self, best: Trial, option: str, value: Any) -> Trial | None:
         """The same with another option; None if it was tried already, or too little work is left."""
         plan = replace(best.plan, options={**best.plan.options, option: value})
-        dear = self._cost(plan) + 1.5 * plan.n_latents / best.plan.n_latents * best.training > TUNING_SHARE * self.left
+        return self._like(best, plan, plan.n_latents / best.plan.n_latents)
+
+    def _like(self, best: Trial, plan: Plan, larger: float) -> Trial | None:
+        """A plan trained like the best one, each epoch of which takes so many times as long; None as above."""
+        dear = self._cost(plan) + 1.5 * larger * best.training > TUNING_SHARE * self.left
         if dear or any(c.plan == plan for c in self.pool):
             return None
         other = self._try(plan)

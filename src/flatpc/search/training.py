@@ -9,7 +9,7 @@ each split, and is kept if their judges agree on average.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -41,6 +41,7 @@ from flatpc.search.judging import Split
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample, judges_of
 from flatpc.structures.edit.mixing import mix
+from flatpc.structures.edit.mixing_families import mix_families
 
 if TYPE_CHECKING:
     from flatpc.circuit.circuit import Circuit
@@ -192,6 +193,8 @@ class Task:
     """Judges by the rows learnt from; None where other rows judge."""
     n_jobs: int | None = 1
     """Processes that train the folds of a candidate, as joblib has it."""
+    others: Mapping[int, Sequence[Family]] = field(default_factory=dict)
+    """Further families of columns, in the units of the first front, for plans that mix them."""
 
     @cached_property
     def counted(self) -> dict[int, list[Counted]]:
@@ -439,7 +442,8 @@ def build(plan: Plan, rows: Sample, task: Task, copy: int = 0, whole: int = 0) -
         sample = rows.some(np.concatenate([*[np.arange(n)] * whole, drawn]))
         if np.isnan(sample.X).all(axis=0).any():
             sample = rows
-    return plan.build(sample, task.families_of(plan), seed)
+    circuit = plan.build(sample, task.families_of(plan), seed)
+    return mix_families(circuit, task.others, seed=seed) if plan.mixed else circuit
 
 
 def batch_size(n_rows: int, number: int) -> int:

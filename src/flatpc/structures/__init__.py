@@ -4,6 +4,7 @@ from flatpc.structures.blocks import correlated_blocks
 from flatpc.structures.edit.compacting import compact
 from flatpc.structures.edit.growing import grow
 from flatpc.structures.edit.mixing import mix
+from flatpc.structures.edit.mixing_families import mix_families
 from flatpc.structures.edit.pruning import prune
 from flatpc.structures.factorized import factorized
 from flatpc.structures.from_edges import from_edges
@@ -30,6 +31,7 @@ __all__ = [
     "hmm",
     "kernels",
     "mix",
+    "mix_families",
     "mixture",
     "poon_domingos",
     "prune",
