@@ -78,8 +78,8 @@ POOLED_STEP = 4.0
 """By which the common covariance of correlated columns counts for more or less."""
 FOLLOWS = 0.5
 """Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
-MIXING_EFFORT = 100.0
-"""From which several families to a unit are tried."""
+MIXING_EFFORT, MIXING_SHARE = 100.0, 0.5
+"""From which several families to a unit are tried, and the most of the work that is left that they may take."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -342,19 +342,20 @@ class Search:
         """The same with several families to a unit, of columns as they are, if there is much work to do."""
         if self.effort < MIXING_EFFORT or "blocks" in best.plan.options or not self.task.others:
             return best
-        other = self._like(best, replace(best.plan, mixed=True, front=0), 2.0)
+        plan = replace(best.plan, mixed=True, front=0)
+        if self._cost(plan) + 2 * best.kept > MIXING_SHARE * self.left:
+            return best
+        other = self._like(best, plan)
         return best if other is None or not other.valid_nll < best.valid_nll else other
 
     def _with_option(self, best: Trial, option: str, value: Any) -> Trial | None:
         """The same with another option; None if it was tried already, or too little work is left."""
         plan = replace(best.plan, options={**best.plan.options, option: value})
-        return self._like(best, plan, plan.n_latents / best.plan.n_latents)
+        dear = self._cost(plan) + 1.5 * plan.n_latents / best.plan.n_latents * best.training > TUNING_SHARE * self.left
+        return None if dear or any(c.plan == plan for c in self.pool) else self._like(best, plan)
 
-    def _like(self, best: Trial, plan: Plan, larger: float) -> Trial | None:
-        """A plan trained like the best one, each epoch of which takes so many times as long; None as above."""
-        dear = self._cost(plan) + 1.5 * larger * best.training > TUNING_SHARE * self.left
-        if dear or any(c.plan == plan for c in self.pool):
-            return None
+    def _like(self, best: Trial, plan: Plan) -> Trial | None:
+        """A plan trained like the best one; None if there is no memory for it."""
         other = self._try(plan)
         if other is not None:
             other.regularizer, other.floor = best.regularizer, best.floor
