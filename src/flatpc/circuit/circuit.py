@@ -24,6 +24,7 @@ from flatpc.circuit.scopes import (
     decomposability_error,
     smoothness_error,
 )
+from flatpc.circuit.unavailable import unavailable
 from flatpc.errors import StructureError
 from flatpc.families.base import Family
 from flatpc.families.initialize import SCHEMES
@@ -275,6 +276,19 @@ class Circuit(Questions):
     def has_tied_parameters(self) -> bool:
         """Whether two nodes share parameters."""
         return any(owner != i for i, owner in enumerate(self.owners))
+
+    @cached_property
+    def unavailable(self) -> dict[str, tuple[Family, ...]]:
+        """What can't be asked of it: question -> families of inputs that don't define what it takes. Asked all the same, it raises.
+
+        >>> import numpy as np
+        >>> import flatpc as fp
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> apart, together = (fp.structures.mixture(X, 2, blocks=blocks) for blocks in (None, "all"))
+        >>> apart.unavailable, list(together.unavailable)
+        ({}, ['uncertainty of expectation'])
+        """
+        return unavailable(node.family for node in self.nodes if isinstance(node, Input))
 
     def __repr__(self) -> str:
         kinds = {kind: sum(isinstance(n, kind) for n in self.nodes) for kind in (Input, Product, Sum, Mixture)}

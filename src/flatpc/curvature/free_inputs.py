@@ -98,7 +98,8 @@ def scores(family: Family, parameters: Mapping[str, Array], x: Array) -> Array:
         return derivatives(family, parameters, x)[0]
     asked = _asked(family, x)
     out = np.zeros((len(x), *flat(family.unconstrain(parameters)).shape))
-    out[asked] = family.scores(parameters, x[asked])
+    if asked.any():
+        out[asked] = family.scores(parameters, x[asked])
     return out
 
 
