@@ -279,7 +279,7 @@ class Circuit(Questions):
 
     @cached_property
     def unavailable(self) -> dict[str, tuple[Family, ...]]:
-        """What can't be asked of it: question -> families of inputs that don't define what it takes. Asked all the same, it raises.
+        """What can't be asked of it, or raises an error: question -> families of inputs that don't define what it takes.
 
         >>> import numpy as np
         >>> import flatpc as fp
