@@ -12,7 +12,6 @@ from flatpc._options import ascending, instance, put
 from flatpc._typing import Array
 from flatpc.errors import OptionError, ParameterError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
-from flatpc.families.counts import quantile_of_counts
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
 
@@ -221,13 +220,20 @@ class Hurdle(Family):
         """The value of the largest `log_density`: an atom, or the family's mode."""
         candidates = [np.full(len(parameters["shares"]), atom) for atom in self.atoms]
         candidates.append(self.family.mode(self._own(parameters)))
-        if self.family.discrete:  # its mode may be an atom; then a neighbour is the best of the rest
-            candidates += [
-                np.where(self.family.outside(near), candidates[-1], near)
-                for near in (candidates[-1] + step for step in range(-len(self.atoms) - 1, len(self.atoms) + 2) if step)
-            ]
+        if self.family.discrete:
+            candidates += self._beside(candidates[-1])
         logs = [np.diag(self.log_density(parameters, each)) for each in candidates]
         return np.asarray(np.take_along_axis(np.stack(candidates), np.argmax(logs, axis=0)[None], axis=0)[0])
+
+    def _beside(self, mode: Array) -> list[Array]:
+        """The best of the rest where a discrete family's mode is an atom: all values of a table; otherwise neighbours."""
+        if self.family.n_categories is not None:
+            every = np.arange(float(self.family.n_categories))
+            return [np.full(len(mode), each) for each in every[~self.family.outside(every)]]
+        step, origin = self.family.grid or (1.0, 0.0)
+        at, reach = np.round((mode - origin) / step), len(self.atoms) + 1
+        near = [origin + step * (at + k) for k in range(-reach, reach + 1) if k]
+        return [np.where(self.family.outside(each), mode, each) for each in near]
 
     def _moment(self, parameters: Parameters, own: Array, power: int, around: Array) -> Array:
         """Of atoms and of the rest, whose moment is `own` before the family is cut."""
@@ -261,17 +267,16 @@ class Hurdle(Family):
         return np.asarray(reached @ parameters["shares"][:, :-1].T + parameters["shares"][:, -1] * rest)
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
-        """An atom where the cdf jumps past q; elsewhere the family's own of what is left of q."""
-        if self.family.discrete:
-            return quantile_of_counts(self, parameters, q)
+        """An atom where the cdf jumps past q; elsewhere the family's own of what is left of q, and of the atoms hidden below."""
         q, own = np.asarray(q, np.float64), self._own(parameters)
         shares, atoms = parameters["shares"], np.asarray(self.atoms)
-        at_atoms = self.cdf(parameters, atoms)
+        at_atoms, (hidden, rest) = self.cdf(parameters, atoms), self._hidden(parameters)
         out = np.empty((len(q), len(shares)))
         for k in range(len(shares)):
             below = at_atoms[:, k] - shares[k, :-1]
-            passed = (q[:, None] > at_atoms[:, k]).astype(np.float64) @ shares[k, :-1]
-            left = np.clip((q - passed) / max(shares[k, -1], 1e-300), 0.0, 1.0)
+            passed = (q[:, None] > at_atoms[:, k]).astype(np.float64)
+            left = np.clip((q - passed @ shares[k, :-1]) / max(shares[k, -1], 1e-300), 0.0, 1.0)
+            left = np.clip(left * rest[k] + passed @ hidden[:, k], 0.0, 1.0)
             found = self.family.quantile({name: value[k : k + 1] for name, value in own.items()}, left)[:, 0]
             jumps = (q[:, None] > below) & (q[:, None] <= at_atoms[:, k])
             out[:, k] = np.where(jumps.any(axis=1), atoms[np.argmax(jumps, axis=1)], found)
