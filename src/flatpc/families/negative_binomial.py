@@ -122,7 +122,7 @@ class NegativeBinomial(Poisson):
             bend = n * rate / (found * (found + rate)) - curve
             with np.errstate(divide="ignore", invalid="ignore"):
                 nearer = found - steep / bend
-            found = np.where((nearer > a) & (nearer < b), nearer, middle)
+            found = np.where((nearer >= a) & (nearer <= b), nearer, middle)
         move = found - size
         won = statistics["slope"] * move - curve / 2 * move**2 + rest(found) - rest(size)
         which = np.argmax(won, axis=0)[None]
