@@ -1,7 +1,9 @@
 """Where learning ends, and that it ends there on every engine."""
 
+import mpmath
 import numpy as np
 import pytest
+import torch
 
 import flatpc as fp
 
@@ -15,3 +17,20 @@ def test_em_of_a_negative_binomial_stays_where_the_likelihood_is_largest(size):
         unit = family.update(unit, family.statistics(unit, x, one))
     slopes = family.gradient(unit, family.statistics(unit, x, one))
     np.testing.assert_allclose(np.concatenate([slopes["rate"], slopes["size"]]), 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.3, 1.5, 40.0, 1e5])
+@pytest.mark.parametrize("rate", [1e-2, 3.0, 1e3, 1e6, 1e9])
+def test_density_of_a_negative_binomial_by_torch_is_that_of_many_digits(rate, size):
+    x = np.unique(np.floor(np.array([0.0, 1.0, 2.0, 7.0, 15.0, 17.0, 0.1 * rate, rate, 1.001 * rate, 5 * rate])))
+    unit = {"rate": torch.tensor([[[rate]]], dtype=torch.float64, requires_grad=True), "size": torch.tensor([[[size]]]).double()}
+    found = fp.NegativeBinomial().torch_log_density(unit, torch.tensor(x)[None, :, None])
+    (slope,) = torch.autograd.grad(found.sum(), unit["rate"])
+    with mpmath.workdps(50):
+        r, s = mpmath.mpf(rate), mpmath.mpf(float(unit["size"]))
+        for value, log_p in zip(x.tolist(), found.ravel().tolist(), strict=True):
+            counted = mpmath.loggamma(value + s) - mpmath.loggamma(s) - mpmath.loggamma(value + 1)
+            wanted = counted + s * mpmath.log(s / (s + r)) + value * mpmath.log(r / (s + r))
+            assert log_p == pytest.approx(float(wanted), rel=1e-12, abs=1e-12)
+        wanted = float(sum(value / r - (value + s) / (s + r) for value in x.tolist()))
+    assert float(slope) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
