@@ -14,7 +14,7 @@ from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.quadrature import NODE_WEIGHTS, NODES
-from flatpc.families.wrapping import Wrapping
+from flatpc.families.wrapping import Wrapping, refuse_unsuited
 
 SURE = 1e-6
 """Probabilities above this are differences of the cdf; smaller ones, in a tail, where digits cancel, are integrals."""
@@ -51,7 +51,8 @@ class Discretized(Wrapping):
     Raises
     ------
     OptionError
-        If the family is discrete, the resolution not a positive number, or bounds are not values in order.
+        If the family is discrete, has atoms or is over several variables, the resolution is not a positive number, or bounds are
+        not values in order.
     """
 
     resolution: float = 1.0
@@ -61,6 +62,7 @@ class Discretized(Wrapping):
 
     def __post_init__(self) -> None:
         instance("Discretized: family", self.family, Family, "a continuous family, such as fp.Gaussian()")
+        refuse_unsuited("Discretized", self.family)
         if self.family.discrete:
             raise OptionError(f"Discretized: family is {self.family}, which is discrete already; give a continuous one.")
         put(self, resolution=number("Discretized: resolution", self.resolution, 0.0, above=True))

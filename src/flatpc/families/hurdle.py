@@ -10,10 +10,11 @@ from scipy.special import entr, softmax, xlogy
 
 from flatpc._options import ascending, instance, put
 from flatpc._typing import Array
-from flatpc.errors import OptionError, ParameterError
+from flatpc.errors import ParameterError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
+from flatpc.families.wrapping import refuse_unsuited
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Hurdle(Family):
     Raises
     ------
     OptionError
-        If the atoms are not finite and in ascending order, or the family has atoms itself.
+        If the atoms are not finite and in ascending order, or the family has atoms itself or is over several variables.
     """
 
     atoms: tuple[float, ...] = (0.0,)
@@ -49,8 +50,7 @@ class Hurdle(Family):
     def __post_init__(self) -> None:
         put(self, atoms=ascending("Hurdle: atoms", self.atoms, 1))
         instance("Hurdle: family", self.family, Family, "a family, such as fp.Gaussian()")
-        if "shares" in self.family.names:
-            raise OptionError(f"Hurdle: family is {self.family}, which has atoms of its own; give all of them at once.")
+        refuse_unsuited("Hurdle", self.family)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
