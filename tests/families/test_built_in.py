@@ -3,9 +3,11 @@
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from scipy import optimize, stats
 
 import flatpc as fp
+from flatpc.errors import FamilyError
 
 
 class TestBernoulli(fp.testing.FamilySuite):
@@ -293,3 +295,20 @@ class TestHurdleOfCounts(fp.testing.FamilySuite):
     family = fp.Hurdle((0.0, 2.0), fp.Poisson())
     parameters: ClassVar = {"shares": [[0.6, 0.1, 0.3], [0.02, 0.2, 0.78], [0.3, 0.3, 0.4]], "rate": [2.5, 4.0, 9.0]}
     wrong_values = (-1.0, 0.5, np.inf)
+
+
+class TestHurdleOfMixtures(fp.testing.FamilySuite):
+    """Shares of atoms, and shares of the components."""
+
+    family = fp.Hurdle((0.0, 3.0), fp.LogisticMixture(2))
+    parameters: ClassVar = {
+        "shares": [[0.3, 0.1, 0.6], [0.05, 0.05, 0.9], [0.8, 0.1, 0.1]],
+        "own_shares": [[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]],
+        "location": [[-3.0, 2.0], [0.0, 1.0], [4.0, -4.0]],
+        "scale": [[0.25, 1.0], [0.5, 0.5], [1.0, 0.1]],
+    }
+    atoms = (0.0, 3.0)
+
+    def test_entropy(self):
+        with pytest.raises(FamilyError, match="LogisticMixture has no entropy"):
+            self.family.entropy(self._p)
