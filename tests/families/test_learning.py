@@ -34,3 +34,22 @@ def test_density_of_a_negative_binomial_by_torch_is_that_of_many_digits(rate, si
             assert log_p == pytest.approx(float(wanted), rel=1e-12, abs=1e-12)
         wanted = float(sum(value / r - (value + s) / (s + r) for value in x.tolist()))
     assert float(slope) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+@pytest.mark.parametrize(("family", "own"), [
+    (fp.Categorical(4), {"p": [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]]}), (fp.Binomial(3), {"p": [0.3, 0.6]}),
+    (fp.Bernoulli(), {"p": [0.3, 0.6]}), (fp.Indicator(4), {"value": [2.0, 3.0]}),
+], ids=["categorical", "binomial", "bernoulli", "indicator"])  # fmt: skip
+def test_adam_learns_hurdles_of_tables(family, own, engine):
+    x = np.repeat([0.0, 1.0, 2.0, 3.0], [40, 5, 10, 15])[:, None]
+    x = x[x[:, 0] < family.n_categories]
+    units = {"shares": [[0.5, 0.5], [0.3, 0.7]], **own}
+    circuit = fp.Circuit([fp.Input(0, fp.Hurdle((0.0,), family), 2), fp.Sum((0,))], {0: units, 1: [[0.5, 0.5]]})
+    rows = x[np.isfinite(circuit.log_prob(x))]
+    learnt = fp.fit(
+        circuit, rows, method=fp.Adam(0.1), epochs=30, batch_size=None, dtype="float64", progress=False, engine=engine
+    )
+    assert learnt.circuit.log_prob(rows).mean() > circuit.log_prob(rows).mean() + 1e-3
+    if isinstance(family, fp.Indicator):
+        np.testing.assert_array_equal(learnt.circuit.parameters[0]["value"], own["value"])
