@@ -53,3 +53,17 @@ def test_adam_learns_hurdles_of_tables(family, own, engine):
     assert learnt.circuit.log_prob(rows).mean() > circuit.log_prob(rows).mean() + 1e-3
     if isinstance(family, fp.Indicator):
         np.testing.assert_array_equal(learnt.circuit.parameters[0]["value"], own["value"])
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+@pytest.mark.parametrize("method", [fp.EM(1.0), fp.Adam(0.01)], ids=["em", "adam"])
+@pytest.mark.parametrize("family", [
+    fp.LogisticMixture(2), fp.Discretized(fp.LogisticMixture(2), 0.5),
+    fp.Transformed(fp.LogisticMixture(2), fp.families.YeoJohnson(0.5)),
+], ids=["alone", "rounded", "mapped"])  # fmt: skip
+def test_logistic_mixtures_learn_from_batches_without_a_value(family, method, engine):
+    x = np.round(np.random.default_rng(0).normal(0.0, 2.0, (40, 2)) * 2) / 2
+    x[:30, 0] = np.nan
+    circuit = fp.Circuit([fp.Input(0, family, 2), fp.Input(1, fp.Gaussian(), 2), fp.Product((0, 1)), fp.Sum((2,))])
+    learnt = fp.fit(circuit, x, method=method, epochs=2, batch_size=2, progress=False, missing="marginalize", engine=engine)
+    assert np.isfinite(learnt.circuit.log_prob(x, missing="marginalize")).all()
