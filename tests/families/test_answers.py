@@ -62,3 +62,29 @@ def test_samples_of_hurdles_in_a_range_have_the_probabilities_of_the_range():
     found = (drawn == inside).mean(axis=0)
     assert found.sum() == 1
     np.testing.assert_allclose(found, p / p.sum(), rtol=0, atol=4 * np.sqrt(0.25 / 20_000))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (0.0, 10.0), (0.0, 2.5), (-10.0, 0.0), (-3.0, 1e9), (0.0, 1e-3), (0.0, 1e300)]
+)
+def test_a_beta_stays_inside_its_bounds(low, high):
+    family = fp.Beta(low, high)
+    units = {"a": np.array([0.002, 0.5, 3.0]), "b": np.array([3.0, 0.002, 2.0])}
+    drawn = family.sample(units, np.arange(3000) % 3, np.random.default_rng(0))
+    inner = family.quantile(units, np.array([1e-12, 0.3, 0.999])).ravel()
+    for x in (family.mode(units), drawn, inner):
+        assert not family.outside(x).any()
+        assert np.isfinite(family.log_density(units, x)).all()
+    assert family.quantile(units, np.array([0.0, 1.0]))[:, 0].tolist() == [low, high]
+
+
+@pytest.mark.parametrize("family", [
+    fp.Gaussian(), fp.Logistic(), fp.StudentT(), fp.LogisticMixture(2), fp.Hurdle((0.0,), fp.StudentT()), fp.Exponential(),
+    fp.Gamma(), fp.LogNormal(), fp.Beta(), fp.Histogram((0.0, 1.0, 3.0)), fp.PiecewiseLinear((0.0, 1.0, 3.0)),
+    fp.Discretized(fp.StudentT(), 0.5),
+], ids=str)  # fmt: skip
+def test_quantiles_of_zero_and_one_are_the_ends_of_the_support(family):
+    units = family.initialize(2, np.random.default_rng(0), "uniform")
+    found = family.quantile(units, np.array([0.0, 1.0]))
+    assert found[0].tolist() == [family.bounds[0]] * 2
+    assert found[1].tolist() == [family.bounds[1]] * 2
