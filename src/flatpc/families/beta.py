@@ -210,7 +210,7 @@ class Beta(Family):
         """Its inverse, and a bound itself for a probability of 0 or 1 alone."""
         q = np.asarray(q, np.float64)[:, None]
         x = self.low + (self.high - self.low) * betaincinv(parameters["a"], parameters["b"], q)
-        return np.where((q > 0) & (q < 1), np.clip(x, *self._ends), x)
+        return np.asarray(np.where((q > 0) & (q < 1), np.clip(x, *self._ends), x))
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """NumPy's, and never a bound itself."""

@@ -527,7 +527,7 @@ class MultivariateGaussian(Family):
         mean, covariance = parameters["mean"][..., known], whole[..., known, :][..., known]
         try:
             factor = torch.linalg.cholesky(covariance)
-        except torch.linalg.LinAlgError:
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
             raise normal.indefinite() from None
 
         def squares(deviation: Any) -> Any:

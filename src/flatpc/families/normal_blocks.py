@@ -76,9 +76,9 @@ def definite(covariance: Array) -> Array:
     low = values[:, 0] < least
     if not low.any():
         return covariance
-    raised = (vectors[low] * np.maximum(values[low], least)[:, None, :]) @ transposed(vectors[low])
+    raised = (vectors[low] * np.maximum(values[low], least)[:, None, :]) @ np.swapaxes(vectors[low], -1, -2)
     out = covariance.copy()
-    out[low] = (raised + transposed(raised)) / 2 * unit[low]
+    out[low] = (raised + np.swapaxes(raised, -1, -2)) / 2 * unit[low]
     return out
 
 
