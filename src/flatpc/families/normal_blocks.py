@@ -72,7 +72,7 @@ def definite(covariance: Array) -> Array:
     deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
     unit = deviation[:, :, None] * deviation[:, None, :]
     least = least_share(covariance.shape[-1])
-    values, vectors = np.linalg.eigh(covariance / unit)
+    values, vectors = (np.asarray(each, np.float64) for each in np.linalg.eigh(covariance / unit))
     low = values[:, 0] < least
     if not low.any():
         return covariance
