@@ -78,6 +78,20 @@ def by_search(family, x, start):
     return parameters(z)
 
 
+def over_simplex(family, x, n):
+    """The maximum of the likelihood in probabilities `p`, by scipy."""
+
+    def loss(p):
+        return -family.log_density({"p": np.maximum(p, 1e-12)[None]}, x).mean()
+
+    constraint = {"type": "eq", "fun": lambda p: p.sum() - 1}
+    options = {"maxiter": 1000, "ftol": 1e-15}
+    found = optimize.minimize(
+        loss, np.full(n, 1 / n), method="SLSQP", bounds=[(0, 1)] * n, constraints=[constraint], options=options
+    )
+    return {"p": found.x[None] / found.x.sum()}
+
+
 class TestExponential(fp.testing.FamilySuite):
     family = fp.Exponential()
     parameters: ClassVar = {"mean": [0.2, 1.0, 30.0]}
@@ -195,6 +209,25 @@ class TestPiecewiseLinear(fp.testing.FamilySuite):
     parameters: ClassVar = {"p": [[0.2, 0.3, 0.3, 0.2], [0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]]}
     wrong_values = (-1.5, 5.0, np.inf)
     breaks = (0.0, 0.5)
+
+
+class TestDiscretizedHistogram(fp.testing.FamilySuite):
+    """Edges inside the intervals that are rounded to a value."""
+
+    family = fp.Discretized(fp.Histogram((0.0, 1.0, 2.6, 4.0)), 0.5)
+    parameters: ClassVar = {"p": [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]}
+    wrong_values = (0.15, -1.0, np.inf)
+    values: ClassVar = np.arange(0, 9) / 2
+
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 3)
+
+
+class TestDiscretizedPiecewiseLinear(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.PiecewiseLinear((0.0, 1.0, 2.6, 4.0)), 0.5)
+    parameters: ClassVar = {"p": [[0.3, 0.2, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]}
+    wrong_values = (0.15, -1.0, np.inf)
+    values: ClassVar = np.arange(0, 9) / 2
 
 
 class TestDiscretizedGaussian(fp.testing.FamilySuite):

@@ -27,7 +27,7 @@ class Discretized(Wrapping):
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
     repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2: in
-    closed form for Gaussians, otherwise by 25 points of quadrature for each value that occurs. Pixels are
+    closed form for Gaussians, logistics and pieces, otherwise by 25 points of quadrature for each value that occurs. Pixels are
     `fp.Discretized(fp.LogisticMixture(5), 1.0, low=0.0, high=255.0)`.
 
     >>> import flatpc as fp
@@ -46,7 +46,8 @@ class Discretized(Wrapping):
         One of the values.
     low, high
         The smallest and the largest value: numbers beyond them are rounded to them. None for none; for families that know the
-        logarithm of an interval's probability (`log_between`): `fp.Gaussian`, `fp.Logistic`, `fp.LogisticMixture`.
+        logarithm of an interval's probability (`log_between`): `fp.Gaussian`, `fp.Logistic`, `fp.LogisticMixture`,
+        `fp.Histogram`, `fp.PiecewiseLinear`.
 
     Raises
     ------

@@ -56,6 +56,20 @@ class Histogram(Pieces):
         np.add.at(counts, self._bin(value)[inside], flow[inside])
         return {"counts": counts.T.copy()}
 
+    def log_between(self, parameters: Parameters, start: Array, end: Array) -> Array:
+        """Of the parts of bins inside."""
+        return self._log_between(parameters, self._masses(start, end))
+
+    def statistics_between(self, parameters: Parameters, start: Array, end: Array, flow: Array) -> Statistics:
+        """The expected flow of each bin."""
+        return self._statistics_between(parameters, self._masses(start, end), flow)
+
+    def _masses(self, start: Array, end: Array) -> Array:
+        """The share of each bin's width."""
+        edges = np.asarray(self.edges)
+        inside = np.minimum(end[:, None], edges[1:]) - np.maximum(start[:, None], edges[:-1])
+        return np.asarray(np.maximum(inside, 0.0) / np.diff(edges))
+
     def mode(self, parameters: Parameters) -> Array:
         """The middle of the highest bin."""
         edges = np.asarray(self.edges)
