@@ -155,6 +155,9 @@ class TestDiscretizedLogistic(fp.testing.FamilySuite):
     wrong_values = (-1.0, 0.5, 8.0, np.inf)
     values = np.arange(8.0)
 
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"location": 0.0, "scale": 1.0})
+
 
 class TestDiscretizedLogisticMixture(fp.testing.FamilySuite):
     family = fp.Discretized(fp.LogisticMixture(2), 1.0, low=0.0, high=7.0)
@@ -210,6 +213,9 @@ class TestPiecewiseLinear(fp.testing.FamilySuite):
     wrong_values = (-1.5, 5.0, np.inf)
     breaks = (0.0, 0.5)
 
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 4)
+
 
 class TestDiscretizedHistogram(fp.testing.FamilySuite):
     """Edges inside the intervals that are rounded to a value."""
@@ -228,6 +234,9 @@ class TestDiscretizedPiecewiseLinear(fp.testing.FamilySuite):
     parameters: ClassVar = {"p": [[0.3, 0.2, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]}
     wrong_values = (0.15, -1.0, np.inf)
     values: ClassVar = np.arange(0, 9) / 2
+
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 4)
 
 
 class TestDiscretizedGaussian(fp.testing.FamilySuite):
@@ -281,6 +290,9 @@ class TestDiscretizedGamma(fp.testing.FamilySuite):
     wrong_values = (0.1, -0.25, np.inf)
     values: ClassVar = np.arange(0, 400) / 4
 
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"shape": 1.5, "mean": 0.5})
+
 
 class TestLog(fp.testing.FamilySuite):
     family = fp.Transformed(fp.Gaussian(), fp.families.Log(shift=-2.0, scale=3.0))
@@ -328,6 +340,16 @@ class TestHurdleOfCounts(fp.testing.FamilySuite):
     family = fp.Hurdle((0.0, 2.0), fp.Poisson())
     parameters: ClassVar = {"shares": [[0.6, 0.1, 0.3], [0.02, 0.2, 0.78], [0.3, 0.3, 0.4]], "rate": [2.5, 4.0, 9.0]}
     wrong_values = (-1.0, 0.5, np.inf)
+
+    def maximum_likelihood(self, x):
+        rest = x[(x != 0) & (x != 2)]
+
+        def surplus(rate):  # of the mean of the rest over that of a Poisson without its atoms
+            left = 1 - stats.poisson.pmf([0, 2], rate).sum()
+            return rest.mean() - (rate - 2 * stats.poisson.pmf(2, rate)) / left
+
+        shares = [np.mean(x == 0), np.mean(x == 2), len(rest) / len(x)]
+        return {"shares": [shares], "rate": [optimize.brentq(surplus, 1e-3, 50.0, xtol=1e-12)]}
 
 
 class TestHurdleOfMixtures(fp.testing.FamilySuite):
