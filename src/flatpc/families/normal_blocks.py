@@ -91,7 +91,7 @@ def whitening(covariance: Array) -> tuple[Array, Array]:
     """`[K, d, d]` and `[K]`: W with W Wᵀ = S⁻¹, so that (x - m) W is standard normal; and log det S."""
     factor = cholesky(covariance)
     half = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
-    return transposed(np.linalg.inv(factor)), 2 * half
+    return transposed(np.asarray(np.linalg.inv(factor), np.float64)), 2 * half
 
 
 def deviations(mean: Array, x: Array) -> Array:

@@ -280,7 +280,8 @@ class FamilySuite:
                 fit(circuit, X, method=method, epochs=1, batch_size=None, dtype="float64", progress=False, engine=engine).circuit
                 for engine in ("numba", "torch")
             )
-            mine, others = numba.parameters[0], torch.parameters[0]
+            mine: Any = numba.parameters[0]
+            others: Any = torch.parameters[0]
             for name in self.family.names:
                 np.testing.assert_allclose(mine[name], others[name], rtol=1e-8, atol=1e-8)
 
