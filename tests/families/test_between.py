@@ -11,6 +11,7 @@ import flatpc as fp
 from flatpc.errors import OptionError, ParameterError
 
 UNITS = {"mean": np.array([0.0, 3.0, -40.0]), "variance": np.array([1.0, 1e6, 0.25])}
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 STARTS = np.array([-np.inf, -1.0, 0.2, 5.0, 30.0, 2.0, -np.inf, -3.0])
 ENDS = np.array([-0.5, 1.0, 0.2 + 1e-5, np.inf, 31.0, 2.0 + 1e-9, np.inf, 4.0])
 
@@ -178,3 +179,30 @@ def test_bad_options_of_a_mixture_are_named():
     unit = {"shares": np.array([[0.5, 0.6]]), "location": np.zeros((1, 2)), "scale": np.ones((1, 2))}
     with pytest.raises(ParameterError, match=r"shares of unit 0 sum to 1\.1"):
         fp.LogisticMixture(2).check_parameters(unit, "Node 0")
+
+
+EDGES = (-1.0, 0.0, 0.5, 4.0)
+
+
+@pytest.mark.parametrize("family", [fp.Histogram(EDGES), fp.PiecewiseLinear(EDGES)], ids=["flat", "linear"])
+def test_pieces_have_their_integrals_inside_intervals(family):
+    units = family.initialize(3, np.random.default_rng(0), "uniform")
+    start = np.array([-1.0, -0.7, -0.2, 0.1, -np.inf, 0.3, 2.0, -0.5, 0.5, 5.0])
+    end = np.array([4.0, -0.6, 0.1, 0.2, 0.0, np.inf, 3.9, 3.0, 0.5 + 1e-9, 6.0])
+    inside = np.exp(family.log_between(units, start, end))
+    flow = np.random.default_rng(1).random((len(start) - 1, 3))
+    counts = family.statistics_between(units, start[:-1], end[:-1], flow)["counts"]
+    wanted = np.zeros_like(counts)
+    for n, (low, high) in enumerate(zip(np.maximum(start, -1.0), np.minimum(end, 4.0), strict=True)):
+        edges = np.unique([low, *[edge for edge in family.edges if low < edge < high], max(low, high)])
+        for k in range(3):
+            unit, mass, parts = {"p": units["p"][k : k + 1]}, 0.0, np.zeros(counts.shape[1])
+            for a, b in itertools.pairwise(edges if low < high else []):
+                for x, weight in zip((a + b) / 2 + (b - a) / 2 * NODES, (b - a) / 2 * WEIGHTS, strict=True):
+                    density = weight * np.exp(family.log_density(unit, np.array([x]))[0, 0])
+                    mass += density
+                    parts += family.statistics(unit, np.array([x]), np.array([[density]]))["counts"][0]
+            assert inside[n, k] == pytest.approx(mass, rel=1e-6 if high - low < 1e-6 else 1e-12, abs=1e-15)
+            if mass > 0:
+                wanted[k] += flow[n, k] * parts / mass
+    np.testing.assert_allclose(counts, wanted, rtol=1e-8)

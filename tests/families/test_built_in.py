@@ -3,9 +3,11 @@
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from scipy import optimize, stats
 
 import flatpc as fp
+from flatpc.errors import FamilyError
 
 
 class TestBernoulli(fp.testing.FamilySuite):
@@ -76,6 +78,20 @@ def by_search(family, x, start):
     return parameters(z)
 
 
+def over_simplex(family, x, n):
+    """The maximum of the likelihood in probabilities `p`, by scipy."""
+
+    def loss(p):
+        return -family.log_density({"p": np.maximum(p, 1e-12)[None]}, x).mean()
+
+    constraint = {"type": "eq", "fun": lambda p: p.sum() - 1}
+    options = {"maxiter": 1000, "ftol": 1e-15}
+    found = optimize.minimize(
+        loss, np.full(n, 1 / n), method="SLSQP", bounds=[(0, 1)] * n, constraints=[constraint], options=options
+    )
+    return {"p": found.x[None] / found.x.sum()}
+
+
 class TestExponential(fp.testing.FamilySuite):
     family = fp.Exponential()
     parameters: ClassVar = {"mean": [0.2, 1.0, 30.0]}
@@ -139,6 +155,9 @@ class TestDiscretizedLogistic(fp.testing.FamilySuite):
     wrong_values = (-1.0, 0.5, 8.0, np.inf)
     values = np.arange(8.0)
 
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"location": 0.0, "scale": 1.0})
+
 
 class TestDiscretizedLogisticMixture(fp.testing.FamilySuite):
     family = fp.Discretized(fp.LogisticMixture(2), 1.0, low=0.0, high=7.0)
@@ -194,6 +213,31 @@ class TestPiecewiseLinear(fp.testing.FamilySuite):
     wrong_values = (-1.5, 5.0, np.inf)
     breaks = (0.0, 0.5)
 
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 4)
+
+
+class TestDiscretizedHistogram(fp.testing.FamilySuite):
+    """Edges inside the intervals that are rounded to a value."""
+
+    family = fp.Discretized(fp.Histogram((0.0, 1.0, 2.6, 4.0)), 0.5)
+    parameters: ClassVar = {"p": [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]}
+    wrong_values = (0.15, -1.0, np.inf)
+    values: ClassVar = np.arange(0, 9) / 2
+
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 3)
+
+
+class TestDiscretizedPiecewiseLinear(fp.testing.FamilySuite):
+    family = fp.Discretized(fp.PiecewiseLinear((0.0, 1.0, 2.6, 4.0)), 0.5)
+    parameters: ClassVar = {"p": [[0.3, 0.2, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]}
+    wrong_values = (0.15, -1.0, np.inf)
+    values: ClassVar = np.arange(0, 9) / 2
+
+    def maximum_likelihood(self, x):
+        return over_simplex(self.family, x, 4)
+
 
 class TestDiscretizedGaussian(fp.testing.FamilySuite):
     family = fp.Discretized(fp.Gaussian(), 0.5)
@@ -246,6 +290,9 @@ class TestDiscretizedGamma(fp.testing.FamilySuite):
     wrong_values = (0.1, -0.25, np.inf)
     values: ClassVar = np.arange(0, 400) / 4
 
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"shape": 1.5, "mean": 0.5})
+
 
 class TestLog(fp.testing.FamilySuite):
     family = fp.Transformed(fp.Gaussian(), fp.families.Log(shift=-2.0, scale=3.0))
@@ -293,3 +340,30 @@ class TestHurdleOfCounts(fp.testing.FamilySuite):
     family = fp.Hurdle((0.0, 2.0), fp.Poisson())
     parameters: ClassVar = {"shares": [[0.6, 0.1, 0.3], [0.02, 0.2, 0.78], [0.3, 0.3, 0.4]], "rate": [2.5, 4.0, 9.0]}
     wrong_values = (-1.0, 0.5, np.inf)
+
+    def maximum_likelihood(self, x):
+        rest = x[(x != 0) & (x != 2)]
+
+        def surplus(rate):  # of the mean of the rest over that of a Poisson without its atoms
+            left = 1 - stats.poisson.pmf([0, 2], rate).sum()
+            return rest.mean() - (rate - 2 * stats.poisson.pmf(2, rate)) / left
+
+        shares = [np.mean(x == 0), np.mean(x == 2), len(rest) / len(x)]
+        return {"shares": [shares], "rate": [optimize.brentq(surplus, 1e-3, 50.0, xtol=1e-12)]}
+
+
+class TestHurdleOfMixtures(fp.testing.FamilySuite):
+    """Shares of atoms, and shares of the components."""
+
+    family = fp.Hurdle((0.0, 3.0), fp.LogisticMixture(2))
+    parameters: ClassVar = {
+        "shares": [[0.3, 0.1, 0.6], [0.05, 0.05, 0.9], [0.8, 0.1, 0.1]],
+        "own_shares": [[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]],
+        "location": [[-3.0, 2.0], [0.0, 1.0], [4.0, -4.0]],
+        "scale": [[0.25, 1.0], [0.5, 0.5], [1.0, 0.1]],
+    }
+    atoms = (0.0, 3.0)
+
+    def test_entropy(self):
+        with pytest.raises(FamilyError, match="LogisticMixture has no entropy"):
+            self.family.entropy(self._p)

@@ -95,3 +95,9 @@ def test_ranges_and_conditionals_are_those_of_drawn_rows():
     log = [one.log_density(np.array([x]))[0] for x in grid]
     assert np.trapezoid(np.exp(log), grid) == pytest.approx(1.0, abs=1e-3)
     assert one.mode()[0] == pytest.approx(grid[np.argmax(log)], abs=0.02)
+
+
+@pytest.mark.parametrize("transforms", [None, 0, "log", fp.families.Log(), (None,), (fp.families.Log(), 1.0)])
+def test_maps_are_given_for_each_variable(transforms):
+    with pytest.raises(OptionError, match="transforms="):
+        fp.families.MappedGaussian(2, transforms=transforms)

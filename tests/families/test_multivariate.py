@@ -412,3 +412,32 @@ def test_pooled_covariances_are_drawn_to_the_common_one():
         wanted = (count[k] * own["covariance"][k] + 5.0 * common) / (count[k] + 5.0)
         np.testing.assert_allclose(found["covariance"][k], wanted, rtol=1e-12)
     np.testing.assert_allclose(found["mean"], own["mean"], rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Learning diverged")  # Adam's steps are too short or too long for such units
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+@pytest.mark.parametrize("method", [fp.EM(1.0), fp.Adam(0.1)], ids=["em", "adam"])
+@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("scale", [1e6, 1e8, 1e12])
+def test_columns_that_add_up_are_learnt_at_any_scale(scale, rank, method, engine):
+    x = np.random.default_rng(0).normal(size=(200, 2)) * scale
+    x = np.c_[x, x.sum(axis=1)]
+    circuit = fp.Circuit([fp.Input(variables=(0, 1, 2), family=fp.MultivariateGaussian(3, rank=rank))])
+    for start in (circuit, circuit.randomize(0, X=x)):
+        learnt = fp.fit(start, x, method=method, epochs=5, batch_size=None, dtype="float64", progress=False, engine=engine)
+        assert np.isfinite(learnt.circuit.log_prob(x, engine=engine)).all()
+        fp.Circuit(learnt.circuit.nodes, learnt.circuit.parameters)  # these pass their checks
+
+
+def test_covariances_that_rounding_spoils_are_refused():
+    loadings = np.array([[[1e9], [1e9]]])
+    units = {"mean": np.zeros((1, 2)), "loadings": loadings, "noise": np.full((1, 2), 1e-4)}
+    family = fp.MultivariateGaussian(2, rank=1)
+    with pytest.raises(ParameterError, match="unit 0 is not positive definite; raise its noise"):
+        fp.Circuit([fp.Input(variables=(0, 1), family=family)], {0: units})
+    with pytest.raises(ParameterError, match="raise min_variance"):
+        family.log_density(units, np.zeros((1, 2)))
+    with pytest.raises(ParameterError, match="raise min_variance"):
+        family.torch_log_density(
+            {name: torch.tensor(value[None, None]) for name, value in units.items()}, torch.zeros(1, 1, 1, 2)
+        )

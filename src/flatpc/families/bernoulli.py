@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit, logit
 
 from flatpc._typing import Array
 from flatpc.families.base import Parameters, Statistics, check_probability, ratio
@@ -51,6 +52,19 @@ class Bernoulli(Finite):
         """The share of ones."""
         counts = statistics["counts"] + pseudocount / 2
         return {"p": ratio(counts[:, 1], counts.sum(axis=1), parameters["p"])}
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """Log-odds."""
+        return {"p": logit(np.clip(parameters["p"], 1e-12, 1 - 1e-12))}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """1 / (1 + exp(-z))."""
+        return {"p": expit(free["p"])}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """Ones less those expected."""
+        counts = statistics["counts"]
+        return {"p": counts[:, 1] - parameters["p"] * counts.sum(axis=1)}
 
     def torch_table(self, parameters: Mapping[str, Any]) -> Any:
         """`[1 - p, p]`."""

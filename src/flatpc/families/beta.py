@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -79,6 +80,13 @@ class Beta(Family):
     def _shares(self, x: Array) -> tuple[Array, Array]:
         width = self.high - self.low
         return (x - self.low) / width, (self.high - x) / width
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The least and the largest value, whose shares are the least above 0."""
+        least = (self.high - self.low) * float(np.finfo(np.float64).smallest_subnormal)
+        low, high = math.nextafter(self.low, self.high), math.nextafter(self.high, self.low)
+        return max(low, self.low + least), min(high, self.high - least)
 
     def _logs(self, x: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Log y, log(1-y), and where there is a value inside."""
@@ -175,8 +183,7 @@ class Beta(Family):
         a, b = parameters["a"], parameters["b"]
         inner = (a > 1) & (b > 1)
         peak = np.where(inner, (a - 1) / np.where(inner, a + b - 2, 1.0), np.where(a >= b, 1.0, 0.0))
-        inside = np.nextafter(self.low, self.high), np.nextafter(self.high, self.low)
-        return np.clip(self.low + (self.high - self.low) * peak, *inside)
+        return np.clip(self.low + (self.high - self.low) * peak, *self._ends)
 
     def mean(self, parameters: Parameters) -> Array:
         """Low + (high - low) a / (a+b)."""
@@ -200,15 +207,15 @@ class Beta(Family):
         return np.asarray(betainc(parameters["a"], parameters["b"], y[:, None]))
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
-        """Its inverse."""
-        y = betaincinv(parameters["a"], parameters["b"], np.asarray(q, np.float64)[:, None])
-        return np.asarray(self.low + (self.high - self.low) * y)
+        """Its inverse, and a bound itself for a probability of 0 or 1 alone."""
+        q = np.asarray(q, np.float64)[:, None]
+        x = self.low + (self.high - self.low) * betaincinv(parameters["a"], parameters["b"], q)
+        return np.asarray(np.where((q > 0) & (q < 1), np.clip(x, *self._ends), x))
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """NumPy's, and never a bound itself."""
         y = rng.beta(parameters["a"][units], parameters["b"][units])
-        inside = np.nextafter(self.low, self.high), np.nextafter(self.high, self.low)
-        return np.clip(self.low + (self.high - self.low) * y, *inside)
+        return np.clip(self.low + (self.high - self.low) * y, *self._ends)
 
     def torch_log_density(self, parameters: Mapping[str, Any], x: Any) -> Any:
         """The same."""

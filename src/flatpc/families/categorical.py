@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from flatpc._options import put, whole_number
 from flatpc._typing import Array
@@ -82,6 +83,19 @@ class Categorical(Finite):
         """Shares of the counts."""
         counts = statistics["counts"] + pseudocount / self.n
         return {"p": ratio(counts, np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), parameters["p"])}
+
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """Logarithms."""
+        return {"p": np.log(np.maximum(parameters["p"], 1e-300))}
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """Their softmax."""
+        return {"p": np.asarray(softmax(free["p"], axis=1))}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """What was counted less what was to be expected."""
+        counts = statistics["counts"]
+        return {"p": counts - parameters["p"] * counts.sum(axis=1, keepdims=True)}
 
     def torch_table(self, parameters: Mapping[str, Any]) -> Any:
         """The parameters themselves."""

@@ -14,7 +14,7 @@ from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.quadrature import NODE_WEIGHTS, NODES
-from flatpc.families.wrapping import Wrapping
+from flatpc.families.wrapping import Wrapping, refuse_unsuited
 
 SURE = 1e-6
 """Probabilities above this are differences of the cdf; smaller ones, in a tail, where digits cancel, are integrals."""
@@ -27,7 +27,7 @@ class Discretized(Wrapping):
 
     Values are `origin` plus whole multiples of r. However narrow a unit becomes, its probabilities stay below 1: spikes at
     repeated values win nothing. Parameters of a unit are the family's own. EM takes the expected statistics inside ± r/2: in
-    closed form for Gaussians, otherwise by 25 points of quadrature for each value that occurs. Pixels are
+    closed form for Gaussians, logistics and pieces, otherwise by 25 points of quadrature for each value that occurs. Pixels are
     `fp.Discretized(fp.LogisticMixture(5), 1.0, low=0.0, high=255.0)`.
 
     >>> import flatpc as fp
@@ -46,12 +46,14 @@ class Discretized(Wrapping):
         One of the values.
     low, high
         The smallest and the largest value: numbers beyond them are rounded to them. None for none; for families that know the
-        logarithm of an interval's probability (`log_between`): `fp.Gaussian`, `fp.Logistic`, `fp.LogisticMixture`.
+        logarithm of an interval's probability (`log_between`): `fp.Gaussian`, `fp.Logistic`, `fp.LogisticMixture`,
+        `fp.Histogram`, `fp.PiecewiseLinear`.
 
     Raises
     ------
     OptionError
-        If the family is discrete, the resolution not a positive number, or bounds are not values in order.
+        If the family is discrete, has atoms or is over several variables, the resolution is not a positive number, or bounds are
+        not values in order.
     """
 
     resolution: float = 1.0
@@ -61,6 +63,7 @@ class Discretized(Wrapping):
 
     def __post_init__(self) -> None:
         instance("Discretized: family", self.family, Family, "a continuous family, such as fp.Gaussian()")
+        refuse_unsuited("Discretized", self.family)
         if self.family.discrete:
             raise OptionError(f"Discretized: family is {self.family}, which is discrete already; give a continuous one.")
         put(self, resolution=number("Discretized: resolution", self.resolution, 0.0, above=True))

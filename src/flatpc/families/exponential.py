@@ -125,7 +125,8 @@ class Exponential(Family):
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
         """-m log(1 - q)."""
-        return np.asarray(-parameters["mean"] * np.log1p(-np.asarray(q, np.float64))[:, None])
+        with np.errstate(divide="ignore"):
+            return np.asarray(-parameters["mean"] * np.log1p(-np.asarray(q, np.float64))[:, None])
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """NumPy's."""

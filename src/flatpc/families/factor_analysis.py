@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from flatpc._typing import Array
+from flatpc.families.normal_blocks import least_share
 
 STEPS = 4
 """Of EM in one M-step."""
@@ -34,8 +35,9 @@ def improved(loadings: Array, noise: Array, squares: Array, floors: Array) -> tu
         across = squares @ np.swapaxes(back, 1, 2)
         within = one - back @ loadings + back @ across
         loadings = np.swapaxes(np.asarray(np.linalg.solve(np.swapaxes(within, 1, 2), np.swapaxes(across, 1, 2))), 1, 2)
-        left = np.diagonal(squares, axis1=1, axis2=2) - (loadings * across).sum(axis=2)
-        noise = np.maximum(left, floors)
+        variance = np.diagonal(squares, axis1=1, axis2=2)
+        left = variance - (loadings * across).sum(axis=2)
+        noise = np.maximum(left, np.maximum(floors, least_share(variance.shape[1]) * variance))
     return loadings, noise
 
 
@@ -47,4 +49,5 @@ def principal(squares: Array, rank: int, floors: Array) -> tuple[Array, Array]:
     rest = values[:, :-rank].mean(axis=1, keepdims=True)
     root = np.sqrt(np.maximum(values[:, -rank:] - rest, 1e-3))
     loadings = unit[:, :, None] * vectors[:, :, -rank:] * root[:, None, :]
-    return loadings, np.maximum(variance - (loadings**2).sum(axis=2), floors)
+    left = variance - (loadings**2).sum(axis=2)
+    return loadings, np.maximum(left, np.maximum(floors, least_share(variance.shape[1]) * variance))

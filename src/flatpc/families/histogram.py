@@ -56,6 +56,20 @@ class Histogram(Pieces):
         np.add.at(counts, self._bin(value)[inside], flow[inside])
         return {"counts": counts.T.copy()}
 
+    def log_between(self, parameters: Parameters, start: Array, end: Array) -> Array:
+        """Of the parts of bins inside."""
+        return self._log_between(parameters, self._masses(start, end))
+
+    def statistics_between(self, parameters: Parameters, start: Array, end: Array, flow: Array) -> Statistics:
+        """The expected flow of each bin."""
+        return self._statistics_between(parameters, self._masses(start, end), flow)
+
+    def _masses(self, start: Array, end: Array) -> Array:
+        """The share of each bin's width."""
+        edges = np.asarray(self.edges)
+        inside = np.minimum(end[:, None], edges[1:]) - np.maximum(start[:, None], edges[:-1])
+        return np.asarray(np.maximum(inside, 0.0) / np.diff(edges))
+
     def mode(self, parameters: Parameters) -> Array:
         """The middle of the highest bin."""
         edges = np.asarray(self.edges)
@@ -83,13 +97,13 @@ class Histogram(Pieces):
         return np.stack([np.interp(x, self.edges, np.concatenate([[0.0], np.cumsum(p)])) for p in parameters["p"]], axis=1)
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
-        """Its inverse."""
-        out = []
+        """Its inverse: no place in a bin without probability, but for its left edge."""
+        q, edges, out = np.asarray(q, np.float64), np.asarray(self.edges), []
         for p in parameters["p"]:
-            kept = p > 0  # where the cdf is level, its left end
-            at = np.concatenate([[0.0], np.cumsum(p)])
-            first = np.concatenate([[True], kept])
-            out.append(np.interp(q, at[first], np.asarray(self.edges)[first]))
+            kept, up_to = np.flatnonzero(p > 0), np.cumsum(p)
+            at = kept[np.minimum(np.searchsorted(up_to[kept], q, side="left"), len(kept) - 1)]
+            share = np.clip((q - (up_to[at] - p[at])) / p[at], 0.0, 1.0)
+            out.append(edges[at] + share * (edges[at + 1] - edges[at]))
         return np.stack(out, axis=1)
 
     def sample(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:

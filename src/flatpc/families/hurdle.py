@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +12,25 @@ from scipy.special import entr, softmax, xlogy
 
 from flatpc._options import ascending, instance, put
 from flatpc._typing import Array
-from flatpc.errors import OptionError, ParameterError
+from flatpc.errors import ParameterError
 from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
-from flatpc.families.counts import quantile_of_counts
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
+from flatpc.families.wrapping import refuse_unsuited
+
+_MINE = ("shares", "shared")
+_THEIRS = {f"own_{name}": name for name in _MINE}
+"""What a family's parameters and statistics of these names are called in a hurdle."""
 
 
 @dataclass(frozen=True)
 class Hurdle(Family):
     """Values that stand out (zeros, caps, codes), each with a probability of its own, and a family for all the others.
 
-    Parameters of a unit: `shares [K, n + 1]`, the probabilities of the n atoms and of the rest; and the family's own.
-    `log_density` is that of a probability at an atom and of the family elsewhere. A discrete family is cut: its own probability
-    of the atoms is spread over the other values, so that atoms may be rarer than the family says, too.
+    Parameters of a unit: `shares [K, n + 1]`, the probabilities of the n atoms and of the rest; and the family's own, whose
+    shares, if it has any, are `own_shares`. `log_density` is that of a probability at an atom and of the family elsewhere. A
+    discrete family is cut: its own probability of the atoms is spread over the other values, so that atoms may be rarer than the
+    family says, too.
 
     >>> import flatpc as fp
     >>> import numpy as np
@@ -41,7 +48,7 @@ class Hurdle(Family):
     Raises
     ------
     OptionError
-        If the atoms are not finite and in ascending order, or the family has atoms itself.
+        If the atoms are not finite and in ascending order, or the family has atoms itself or is over several variables.
     """
 
     atoms: tuple[float, ...] = (0.0,)
@@ -50,8 +57,7 @@ class Hurdle(Family):
     def __post_init__(self) -> None:
         put(self, atoms=ascending("Hurdle: atoms", self.atoms, 1))
         instance("Hurdle: family", self.family, Family, "a family, such as fp.Gaussian()")
-        if "shares" in self.family.names:
-            raise OptionError(f"Hurdle: family is {self.family}, which has atoms of its own; give all of them at once.")
+        refuse_unsuited("Hurdle", self.family)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
@@ -61,12 +67,12 @@ class Hurdle(Family):
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The shares, then the family's own."""
-        return ("shares", *self.family.names)
+        return ("shares", *map(_outside_name, self.family.names))
 
     @property
     def statistic_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Counts of atoms and the rest, then the family's own."""
-        return ("shared", *self.family.statistic_names)
+        return ("shared", *map(_outside_name, self.family.statistic_names))
 
     @property
     def discrete(self) -> bool:  # type: ignore[override]
@@ -75,14 +81,15 @@ class Hurdle(Family):
 
     def parameter_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """`shares [width, n + 1]`, then the family's own."""
-        return {"shares": (width, len(self.atoms) + 1), **self.family.parameter_shapes(width)}
+        return {"shares": (width, len(self.atoms) + 1), **_named(self.family.parameter_shapes(width))}
 
     def statistic_shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         """`shared [width, n + 1]`, then the family's own."""
-        return {"shared": (width, len(self.atoms) + 1), **self.family.statistic_shapes(width)}
+        return {"shared": (width, len(self.atoms) + 1), **_named(self.family.statistic_shapes(width))}
 
     def _own(self, parameters: Parameters) -> dict[str, Array]:
-        return {name: value for name, value in parameters.items() if name not in ("shares", "shared")}
+        """The family's, by its own names."""
+        return {_THEIRS.get(name, name): value for name, value in parameters.items() if name not in _MINE}
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Shares on the simplex; the family's own."""
@@ -129,7 +136,8 @@ class Hurdle(Family):
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """Shares by the scheme `spread`; the family's own."""
-        return {"shares": random_simplex((width, len(self.atoms) + 1), rng, spread), **self.family.initialize(width, rng, spread)}
+        shares = random_simplex((width, len(self.atoms) + 1), rng, spread)
+        return {"shares": shares, **_named(self.family.initialize(width, rng, spread))}
 
     def initialize_from(self, x: Array, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
         """Shares around those of the values; the family's own from the rest."""
@@ -138,7 +146,7 @@ class Hurdle(Family):
         at = self._atom(known)
         seen = np.bincount(np.where(at < 0, len(self.atoms), at), minlength=len(self.atoms) + 1) + 1.0
         shares = shares * seen / (shares * seen).sum(axis=1, keepdims=True)
-        return {"shares": shares, **self.family.initialize_from(known[at < 0], width, rng, spread)}
+        return {"shares": shares, **_named(self.family.initialize_from(known[at < 0], width, rng, spread))}
 
     # ---- density ----------------------------------------------------------------------------------------------------------
 
@@ -177,7 +185,7 @@ class Hurdle(Family):
             possible = ~self.family.outside(np.asarray(self.atoms))
             values = np.concatenate([values, np.asarray(self.atoms)[possible]])
             flows = np.concatenate([flows, (shared[-1] * hidden / left)[possible]])
-        return {"shared": shared.T.copy(), **self.family.statistics(own, values, flows)}
+        return {"shared": shared.T.copy(), **_named(self.family.statistics(own, values, flows))}
 
     def count(self, statistics: Statistics) -> Array:
         """Of atoms and of the rest."""
@@ -188,32 +196,33 @@ class Hurdle(Family):
         counts = statistics["shared"] + pseudocount / statistics["shared"].shape[1]
         total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
         own = self.family.update(self._own(parameters), self._own(statistics), 0.0)
-        return {"shares": ratio(counts, total, parameters["shares"]), **own}
+        return {"shares": ratio(counts, total, parameters["shares"]), **_named(own)}
 
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """Averages of shares; the family's own."""
         part = np.reshape(step, (*np.shape(step), 1)) if np.ndim(step) else step
         shares = (1 - part) * old["shares"] + part * new["shares"]
-        return {"shares": shares, **self.family.interpolate(self._own(old), self._own(new), step)}
+        return {"shares": shares, **_named(self.family.interpolate(self._own(old), self._own(new), step))}
 
     def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
         """The family's own."""
         own = self.family.restate(self._own(statistics), self._own(old), self._own(new))
-        return {"shared": statistics["shared"], **own}
+        return {"shared": statistics["shared"], **_named(own)}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """Logarithms of shares; the family's own."""
-        return {"shares": np.log(np.maximum(parameters["shares"], 1e-300)), **self.family.unconstrain(self._own(parameters))}
+        own = self.family.unconstrain(self._own(parameters))
+        return {"shares": np.log(np.maximum(parameters["shares"], 1e-300)), **_named(own)}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Their softmax; the family's own."""
-        return {"shares": np.asarray(softmax(free["shares"], axis=1)), **self.family.constrain(self._own(free))}
+        return {"shares": np.asarray(softmax(free["shares"], axis=1)), **_named(self.family.constrain(self._own(free)))}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """What was counted less what was to be expected; the family's own."""
         counts = statistics["shared"]
         by_shares = counts - parameters["shares"] * counts.sum(axis=1, keepdims=True)
-        return {"shares": by_shares, **self.family.gradient(self._own(parameters), self._own(statistics))}
+        return {"shares": by_shares, **_named(self.family.gradient(self._own(parameters), self._own(statistics)))}
 
     # ---- answers ----------------------------------------------------------------------------------------------------------
 
@@ -221,13 +230,20 @@ class Hurdle(Family):
         """The value of the largest `log_density`: an atom, or the family's mode."""
         candidates = [np.full(len(parameters["shares"]), atom) for atom in self.atoms]
         candidates.append(self.family.mode(self._own(parameters)))
-        if self.family.discrete:  # its mode may be an atom; then a neighbour is the best of the rest
-            candidates += [
-                np.where(self.family.outside(near), candidates[-1], near)
-                for near in (candidates[-1] + step for step in range(-len(self.atoms) - 1, len(self.atoms) + 2) if step)
-            ]
+        if self.family.discrete:
+            candidates += self._beside(candidates[-1])
         logs = [np.diag(self.log_density(parameters, each)) for each in candidates]
         return np.asarray(np.take_along_axis(np.stack(candidates), np.argmax(logs, axis=0)[None], axis=0)[0])
+
+    def _beside(self, mode: Array) -> list[Array]:
+        """The best of the rest where a discrete family's mode is an atom: all values of a table; otherwise neighbours."""
+        if self.family.n_categories is not None:
+            every = np.arange(float(self.family.n_categories))
+            return [np.full(len(mode), each) for each in every[~self.family.outside(every)]]
+        step, origin = self.family.grid or (1.0, 0.0)
+        at, reach = np.round((mode - origin) / step), len(self.atoms) + 1
+        near = [origin + step * (at + k) for k in range(-reach, reach + 1) if k]
+        return [np.where(self.family.outside(each), mode, each) for each in near]
 
     def _moment(self, parameters: Parameters, own: Array, power: int, around: Array) -> Array:
         """Of atoms and of the rest, whose moment is `own` before the family is cut."""
@@ -261,17 +277,16 @@ class Hurdle(Family):
         return np.asarray(reached @ parameters["shares"][:, :-1].T + parameters["shares"][:, -1] * rest)
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
-        """An atom where the cdf jumps past q; elsewhere the family's own of what is left of q."""
-        if self.family.discrete:
-            return quantile_of_counts(self, parameters, q)
+        """An atom where the cdf jumps past q; elsewhere the family's own of what is left of q, and of the atoms hidden below."""
         q, own = np.asarray(q, np.float64), self._own(parameters)
         shares, atoms = parameters["shares"], np.asarray(self.atoms)
-        at_atoms = self.cdf(parameters, atoms)
+        at_atoms, (hidden, rest) = self.cdf(parameters, atoms), self._hidden(parameters)
         out = np.empty((len(q), len(shares)))
         for k in range(len(shares)):
             below = at_atoms[:, k] - shares[k, :-1]
-            passed = (q[:, None] > at_atoms[:, k]).astype(np.float64) @ shares[k, :-1]
-            left = np.clip((q - passed) / max(shares[k, -1], 1e-300), 0.0, 1.0)
+            passed = (q[:, None] > at_atoms[:, k]).astype(np.float64)
+            left = np.clip((q - passed @ shares[k, :-1]) / max(shares[k, -1], 1e-300), 0.0, 1.0)
+            left = np.clip(left * rest[k] + passed @ hidden[:, k], 0.0, 1.0)
             found = self.family.quantile({name: value[k : k + 1] for name, value in own.items()}, left)[:, 0]
             jumps = (q[:, None] > below) & (q[:, None] <= at_atoms[:, k])
             out[:, k] = np.where(jumps.any(axis=1), atoms[np.argmax(jumps, axis=1)], found)
@@ -296,7 +311,7 @@ class Hurdle(Family):
         """The family's own; and the atoms."""
         family, moved = self.family.rescaled(self._own(parameters), shift, scale)
         atoms = tuple(shift + scale * atom for atom in self.atoms)
-        return Hurdle(atoms, family), {"shares": np.asarray(parameters["shares"]), **moved}
+        return Hurdle(atoms, family), {"shares": np.asarray(parameters["shares"]), **_named(moved)}
 
     @property
     def floor(self) -> float | None:
@@ -313,6 +328,16 @@ class Hurdle(Family):
         return replace(self, family=self.family.with_floor(floor))
 
 
+def _outside_name(name: str) -> str:
+    """What a family's parameter or statistic is called in a hurdle: as in the family, unless the hurdle has one of that name."""
+    return f"own_{name}" if name in _MINE else name
+
+
+def _named(own: Mapping[str, Any]) -> dict[str, Any]:
+    """A family's arrays or shapes by their names in a hurdle."""
+    return {_outside_name(name): value for name, value in own.items()}
+
+
 def sure_of(values: Array, family: Family, parameters: Parameters, share: float) -> tuple[Family, dict[str, Array]]:
     """One unit for each value, which is sure of it but for `share`: that goes to other values, by the one unit of the family.
 
@@ -326,5 +351,6 @@ def sure_of(values: Array, family: Family, parameters: Parameters, share: float)
     if rest.discrete and len(values) > (high - low) / step:
         share = 0.0  # there are no others
     shares = np.append(np.eye(len(values)) * (1 - share), np.full((len(values), 1), share), axis=1)
-    own = {name: np.repeat(parameters[name], len(values), axis=0) for name in rest.names}
-    return Hurdle(tuple(values.tolist()), rest), {"shares": shares, **own}
+    of_rest = family._own(parameters) if isinstance(family, Hurdle) else parameters
+    own = {name: np.repeat(of_rest[name], len(values), axis=0) for name in rest.names}
+    return Hurdle(tuple(values.tolist()), rest), {"shares": shares, **_named(own)}

@@ -66,6 +66,18 @@ class Indicator(Finite):
         """The same."""
         return dict(parameters)
 
+    def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
+        """The same."""
+        return dict(parameters)
+
+    def constrain(self, free: Parameters) -> dict[str, Array]:
+        """The nearest values."""
+        return {"value": np.clip(np.round(free["value"]), 0.0, self.n - 1.0)}
+
+    def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
+        """None: values are not learnt."""
+        return {"value": np.zeros_like(parameters["value"])}
+
     def torch_table(self, parameters: Mapping[str, Any]) -> Any:
         """1 at each unit's value."""
         import torch

@@ -252,4 +252,5 @@ def _divided(flow: Array, parts: Array) -> Array:
     """`[N, K n]`: flow, divided among components by their parts of the density; evenly where that is 0."""
     top = parts.max(axis=2, keepdims=True)
     weight = np.where(np.isfinite(top), np.exp(parts - np.where(np.isfinite(top), top, 0.0)), 1.0)
-    return np.asarray((flow[:, :, None] * weight / weight.sum(axis=2, keepdims=True)).reshape(len(flow), -1))
+    divided = flow[:, :, None] * weight / weight.sum(axis=2, keepdims=True)
+    return np.asarray(divided.reshape(len(divided), divided.shape[1] * divided.shape[2]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._options import instance, put, wrong
+from flatpc._options import instance, put, several, wrong
 from flatpc._typing import Array
 from flatpc.families import normal_blocks as normal
 from flatpc.families.base import Family, Parameters, Statistics
@@ -61,7 +61,8 @@ class MappedGaussian(MultivariateGaussian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        maps = tuple(self.transforms) or (None,) * self.n_variables
+        give = f"a list of maps, or None, one for each of {self.n_variables} variables"
+        maps = several("MappedGaussian: transforms", self.transforms, give) or (None,) * self.n_variables
         if len(maps) != self.n_variables:
             raise wrong("MappedGaussian: transforms", self.transforms, f"give one, or None, for each of {self.n_variables}.")
         for each in maps:

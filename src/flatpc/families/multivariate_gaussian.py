@@ -134,6 +134,7 @@ class MultivariateGaussian(Family):
                 raise ParameterError(f"{where}: every loading must be a finite number.")
             if not (np.isfinite(parameters["noise"]) & (parameters["noise"] > 0)).all():
                 raise ParameterError(f"{where}: every noise is a variance, and must be finite and positive.")
+            self._check_definite(self.covariance(parameters), where, "raise its noise")
             return
         covariance = parameters["covariance"]
         variance = np.diagonal(covariance, axis1=-2, axis2=-1)
@@ -143,13 +144,14 @@ class MultivariateGaussian(Family):
         uneven = abs(covariance - normal.transposed(covariance)) / deviation[:, :, None] / deviation[:, None, :]
         if (uneven > _SYMMETRY).any():
             raise ParameterError(f"{where}: the covariance of unit {int(uneven.max(axis=(1, 2)).argmax())} is not symmetric.")
+        self._check_definite(covariance, where, "add a small number to its diagonal")
+
+    def _check_definite(self, covariance: Array, where: str, remedy: str) -> None:
         for unit, each in enumerate(covariance):
             try:
                 np.linalg.cholesky(each)
             except np.linalg.LinAlgError:
-                raise ParameterError(
-                    f"{where}: the covariance of unit {unit} is not positive definite; add a small number to its diagonal."
-                ) from None
+                raise ParameterError(f"{where}: the covariance of unit {unit} is not positive definite; {remedy}.") from None
 
     # ---- of several variables ---------------------------------------------------------------------------------------
 
@@ -170,7 +172,7 @@ class MultivariateGaussian(Family):
             for rows, known, deviation, rest in normal.filled(mean, covariance, x[mine]):
                 if known.all():
                     continue
-                noise = rng.standard_normal((len(rows), int((~known).sum()))) @ np.linalg.cholesky(rest[0]).T
+                noise = rng.standard_normal((len(rows), int((~known).sum()))) @ normal.cholesky(rest[0]).T
                 out[np.ix_(mine[rows], ~known)] = mean[0, ~known] + deviation[0][:, ~known] + noise
         return out
 
@@ -329,6 +331,9 @@ class MultivariateGaussian(Family):
         if low.any():
             raised = (vectors[low] * np.maximum(values[low], 1)[:, None, :]) @ normal.transposed(vectors[low])
             scaled[low] = (raised + normal.transposed(raised)) / 2
+        tight = values[:, -1] * normal.least_share(self.n_variables) > np.maximum(values[:, 0], 1)
+        if tight.any():
+            scaled[tight] = normal.definite(scaled[tight])
         return np.asarray(scaled * unit[:, None] * unit)
 
     # ---- gradients --------------------------------------------------------------------------------------------------
@@ -351,7 +356,10 @@ class MultivariateGaussian(Family):
         unit = np.sqrt(self.floors)
         values, vectors = np.linalg.eigh(covariance / (unit[:, None] * unit) - np.eye(self.n_variables))
         above = (vectors * np.maximum(values, _LEAST_ABOVE)[:, None, :]) @ normal.transposed(vectors)
-        return np.asarray(unit[:, None] * np.linalg.cholesky(above))
+        tight = values[:, -1] * normal.least_share(self.n_variables) > np.maximum(values[:, 0], _LEAST_ABOVE)
+        if tight.any():
+            above[tight] = normal.definite(above[tight])
+        return np.asarray(unit[:, None] * normal.cholesky(above))
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Back again."""
@@ -517,7 +525,10 @@ class MultivariateGaussian(Family):
             loadings = parameters["loadings"]
             whole = loadings @ loadings.transpose(-1, -2) + torch.diag_embed(parameters["noise"])
         mean, covariance = parameters["mean"][..., known], whole[..., known, :][..., known]
-        factor = torch.linalg.cholesky(covariance)
+        try:
+            factor = torch.linalg.cholesky(covariance)
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+            raise normal.indefinite() from None
 
         def squares(deviation: Any) -> Any:
             below = deviation.movedim(1, -1)[:, None]  # [n, 1, K, d, B]

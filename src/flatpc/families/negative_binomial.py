@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -122,7 +123,7 @@ class NegativeBinomial(Poisson):
             bend = n * rate / (found * (found + rate)) - curve
             with np.errstate(divide="ignore", invalid="ignore"):
                 nearer = found - steep / bend
-            found = np.where((nearer > a) & (nearer < b), nearer, middle)
+            found = np.where((nearer >= a) & (nearer <= b), nearer, middle)
         move = found - size
         won = statistics["slope"] * move - curve / 2 * move**2 + rest(found) - rest(size)
         which = np.argmax(won, axis=0)[None]
@@ -179,9 +180,35 @@ class NegativeBinomial(Poisson):
         return super().sample({"rate": drawn}, np.arange(len(units)), rng)
 
     def torch_log_density(self, parameters: Mapping[str, Any], x: Any) -> Any:
-        """The same."""
+        """The same by Loader's form of the binomial, whose terms don't cancel for large counts or sizes."""
         import torch
 
         rate, size = parameters["rate"], parameters["size"]
-        counted = torch.lgamma(x + size) - torch.lgamma(size) - torch.lgamma(x + 1)
-        return counted - size * torch.log1p(rate / size) + torch.xlogy(x, rate) - x * torch.log(size + rate)
+        none = x == 0
+        k = torch.where(none, 1.0, x)
+        sums = k + size
+        distance = size * _above_logarithm((k - rate) / (size + rate), sums / (size + rate))
+        distance = distance + k * _above_logarithm(size / k * ((rate - k) / (size + rate)), rate / k * (sums / (size + rate)))
+        errors = _stirling_error(sums) - _stirling_error(size) - _stirling_error(k)
+        some = errors - distance + (torch.log(size) - torch.log(sums) - torch.log(2 * torch.pi * k)) / 2
+        return torch.where(none, -size * torch.log1p(rate / size), some)
+
+
+def _above_logarithm(d: Any, whole: Any) -> Any:
+    """D - log(1 + d) by torch; `whole` is 1 + d without its rounding."""
+    import torch
+
+    near = d > -0.5
+    return d - torch.where(near, torch.log1p(torch.where(near, d, 0.0)), torch.log(whole))
+
+
+def _stirling_error(z: Any) -> Any:
+    """Log Γ(z+1) less Stirling's formula for it, by torch."""
+    import torch
+
+    few = z < 16
+    small, large = torch.where(few, z, 1.0), torch.where(few, 16.0, z)
+    square = large**2
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square) / large
+    exact = torch.lgamma(small + 1) - (small + 0.5) * torch.log(small) + small - 0.5 * math.log(2 * math.pi)
+    return torch.where(few, exact, series)

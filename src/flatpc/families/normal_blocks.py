@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flatpc._typing import Array
+from flatpc.errors import ParameterError
 
 Indices = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -50,11 +51,47 @@ def transposed(a: Array) -> Array:
     return np.swapaxes(a, -1, -2)
 
 
+def indefinite() -> ParameterError:
+    """The error of a covariance that rounding has left without a Cholesky factor."""
+    return ParameterError(
+        "A covariance is not positive definite to the digits of its numbers: some variable follows almost exactly from others; "
+        "raise min_variance, divide large columns by their standard deviation, or leave that variable out."
+    )
+
+
+def cholesky(covariance: Array) -> Array:
+    """L with L Lᵀ = S of each; `ParameterError` where there is none."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        raise indefinite() from None
+
+
+def definite(covariance: Array) -> Array:
+    """The nearest covariances with a Cholesky factor in float64: correlations' eigenvalues are raised to a few roundings of 1."""
+    deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    unit = deviation[:, :, None] * deviation[:, None, :]
+    least = least_share(covariance.shape[-1])
+    values, vectors = (np.asarray(each, np.float64) for each in np.linalg.eigh(covariance / unit))
+    low = values[:, 0] < least
+    if not low.any():
+        return covariance
+    raised = (vectors[low] * np.maximum(values[low], least)[:, None, :]) @ np.swapaxes(vectors[low], -1, -2)
+    out = covariance.copy()
+    out[low] = (raised + np.swapaxes(raised, -1, -2)) / 2 * unit[low]
+    return out
+
+
+def least_share(d: int) -> float:
+    """Of the variances of d variables: what noise alone must be of them, so that a Cholesky factor exists in float64."""
+    return 100 * d * float(np.finfo(np.float64).eps)
+
+
 def whitening(covariance: Array) -> tuple[Array, Array]:
     """`[K, d, d]` and `[K]`: W with W Wᵀ = S⁻¹, so that (x - m) W is standard normal; and log det S."""
-    factor = np.linalg.cholesky(covariance)
+    factor = cholesky(covariance)
     half = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
-    return transposed(np.linalg.inv(factor)), 2 * half
+    return transposed(np.asarray(np.linalg.inv(factor), np.float64)), 2 * half
 
 
 def deviations(mean: Array, x: Array) -> Array:

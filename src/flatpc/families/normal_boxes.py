@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from flatpc._typing import Array
+from flatpc.families.normal_blocks import cholesky
 
 _NODES = {2: 200, 3: 48}
 """Of quadrature in each dimension, by entries."""
@@ -48,7 +49,7 @@ def _points(d: int) -> tuple[Array, Array]:
 
 
 def _factor(covariance: Array) -> Array:
-    return np.asarray(np.linalg.cholesky(covariance), np.float64)
+    return cholesky(covariance)
 
 
 def _between(a: Array, b: Array) -> Array:

@@ -67,6 +67,20 @@ class Pieces(Family):
         """By the scheme `spread`."""
         return {"p": random_simplex((width, self.n_pieces), rng, spread)}
 
+    # ---- intervals, for those whose numbers are rounded ---------------------------------------------------------------------
+
+    def _log_between(self, parameters: Parameters, masses: Array) -> Array:
+        """Of intervals that hold `masses [N, n]`, shares of each piece's probability."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(masses @ parameters["p"].T))
+
+    def _statistics_between(self, parameters: Parameters, masses: Array, flow: Array) -> Statistics:
+        """Flow, divided among pieces by their probabilities inside."""
+        p = parameters["p"]
+        whole = masses @ p.T
+        share = np.divide(flow, whole, out=np.zeros_like(flow), where=whole > 0)
+        return {"counts": p * (share.T @ masses)}
+
     def count(self, statistics: Statistics) -> Array:
         """The sum of all counts."""
         return np.asarray(statistics["counts"].sum(axis=1))

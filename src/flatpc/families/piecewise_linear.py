@@ -80,6 +80,23 @@ class PiecewiseLinear(Pieces):
         np.add.at(counts, left + 1, flow * next_one / safe)
         return {"counts": counts.T.copy()}
 
+    def log_between(self, parameters: Parameters, start: Array, end: Array) -> Array:
+        """Of the parts of triangles inside."""
+        return self._log_between(parameters, self._masses(start, end))
+
+    def statistics_between(self, parameters: Parameters, start: Array, end: Array, flow: Array) -> Statistics:
+        """The expected flow of each triangle."""
+        return self._statistics_between(parameters, self._masses(start, end), flow)
+
+    def _masses(self, start: Array, end: Array) -> Array:
+        """The share of each triangle's area, left and right of its peak."""
+        edges, gaps, out = np.asarray(self.edges), np.diff(self.edges), np.zeros((len(start), self.n_pieces))
+        low, high = np.maximum(start[:, None], edges[:-1]), np.minimum(end[:, None], edges[1:])
+        width = np.maximum(high - low, 0.0) / (2 * gaps)
+        out[:, 1:] += width * ((low - edges[:-1]) + (high - edges[:-1]))
+        out[:, :-1] += width * ((edges[1:] - low) + (edges[1:] - high))
+        return np.asarray(out / self._areas())
+
     def mode(self, parameters: Parameters) -> Array:
         """The highest edge."""
         return np.asarray(np.asarray(self.edges)[np.argmax(self._heights(parameters), axis=1)])

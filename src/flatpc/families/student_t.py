@@ -132,8 +132,9 @@ class StudentT(LocationScale):
         return np.asarray(stdtr(parameters["dof"], z))
 
     def quantile(self, parameters: Parameters, q: Array) -> Array:
-        """SciPy's."""
-        z = stdtrit(parameters["dof"], np.asarray(q, np.float64)[:, None])
+        """SciPy's, whose quantile of 0 is at the wrong end."""
+        q = np.asarray(q, np.float64)[:, None]
+        z = np.where(q == 0, -np.inf, stdtrit(parameters["dof"], q))
         return np.asarray(parameters["location"] + parameters["scale"] * z)
 
     def noise(self, parameters: Parameters, units: NDArray[np.int64], rng: np.random.Generator) -> Array:

@@ -14,7 +14,7 @@ from flatpc._typing import Array
 from flatpc.errors import OptionError
 from flatpc.families.base import Family, Parameters, Statistics
 from flatpc.families.transforms import Log, Transform
-from flatpc.families.wrapping import Wrapping
+from flatpc.families.wrapping import Wrapping, refuse_unsuited
 
 _REACH = np.pi / 2 * np.sinh(np.linspace(-3.15, 3.15, 101))
 NODES: Array = expit(2 * _REACH)
@@ -48,13 +48,14 @@ class Transformed(Wrapping):
     Raises
     ------
     OptionError
-        If the family is discrete or has bounds: values of the map would fall outside.
+        If the family is discrete, has atoms, is over several variables, or has bounds: values of the map would fall outside.
     """
 
     transform: Transform = field(default_factory=Log)
 
     def __post_init__(self) -> None:
         instance("Transformed: family", self.family, Family, "a continuous family, such as fp.Gaussian()")
+        refuse_unsuited("Transformed", self.family)
         instance("Transformed: transform", self.transform, Transform, "a map, such as fp.families.Log()")
         if self.family.discrete or np.isfinite(self.family.bounds).any():
             raise OptionError(

@@ -8,8 +8,27 @@ from typing import Self
 import numpy as np
 
 from flatpc._typing import Array
+from flatpc.errors import OptionError
 from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.gaussian import Gaussian
+
+
+def refuse_unsuited(wrapper: str, family: Family) -> None:
+    """Raise `OptionError` for families over several variables and those with atoms, which are wrapped first."""
+    if family.n_variables > 1:
+        raise OptionError(
+            f"{wrapper}: family is {family}, which is over {family.n_variables} variables; give one over a single variable, "
+            f"such as fp.Gaussian().",
+            option="family",
+        )
+    if family.set_apart and wrapper != "Hurdle":
+        raise OptionError(
+            f"{wrapper}: family is {family}, which has atoms; write them around it: fp.Hurdle({family.set_apart}, "
+            f"fp.{wrapper}(...)).",
+            option="family",
+        )
+    if family.set_apart:
+        raise OptionError(f"Hurdle: family is {family}, which has atoms of its own; give all of them at once.", option="family")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flatpc._options import whole_number
+from flatpc._options import number, whole_number, wrong
 from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input
@@ -67,8 +67,20 @@ class Conditional:
     def __len__(self) -> int:
         return len(self.parts[0].share)
 
+    def _one_each(self, x: Any) -> Array:
+        """`[N]`: the values, one for each row, or the same for all."""
+        give = f"give one number for each of {len(self)} rows"
+        try:
+            values = np.asarray("" if x is None else x, np.float64)
+        except (TypeError, ValueError):
+            raise wrong("x", x, f"{give}.") from None
+        if values.ndim > 1 or values.size not in (1, len(self)):
+            raise OptionError(f"x has the shape {values.shape}; {give}.", option="x")
+        return np.broadcast_to(values, (len(self),))
+
     def log_density(self, x: Array) -> Array:
         """Of the values x, `-inf` where there is none."""
+        x = self._one_each(x)
         total = np.zeros(len(self))
         shift = np.full(len(self), -np.inf)
         logs = [part.log_density(x) for part in self.parts]
@@ -82,11 +94,13 @@ class Conditional:
 
     def cdf(self, x: Array) -> Array:
         """The probability of values up to and with x."""
+        x = self._one_each(x)
         total = sum((part.share * part.cdf(x)).sum(axis=1) for part in self.parts)
         return np.asarray(np.clip(total, 0.0, 1.0))
 
     def quantile(self, q: float) -> Array:
         """The smallest value whose cdf is at least q, by bisection between the quantiles of units."""
+        q = number("q", q, 0.0, 1.0, what="it is a probability, from 0 to 1")
         low, high = np.full(len(self), np.inf), np.full(len(self), -np.inf)
         for part in self.parts:
             part.family.require("A quantile", "cdf", "quantile")

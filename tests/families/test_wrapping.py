@@ -1,0 +1,19 @@
+"""Families that are made of others: which they take, and what they say of those that they don't."""
+
+import pytest
+
+import flatpc as fp
+from flatpc.errors import OptionError
+
+
+@pytest.mark.parametrize("wrap", [
+    lambda family: fp.Hurdle((0.0,), family), lambda family: fp.Discretized(family, 0.5), lambda family: fp.Transformed(family),
+], ids=["hurdle", "discretized", "transformed"])  # fmt: skip
+@pytest.mark.parametrize(("family", "why"), [
+    (fp.MultivariateGaussian(2), "over 2 variables; give one over a single"),
+    (fp.Hurdle((0.0,), fp.Gaussian()), "has atoms"),
+])  # fmt: skip
+def test_families_that_cannot_be_wrapped_are_refused(wrap, family, why):
+    with pytest.raises(OptionError, match=why) as caught:
+        wrap(family)
+    assert caught.value.option == "family"
