@@ -7,7 +7,8 @@ from scipy import stats
 
 import flatpc as fp
 from flatpc.families import Discretized, Gamma, Gaussian, Hurdle, NegativeBinomial, Poisson
-from flatpc.search.column_maps import fronts
+from flatpc.families.transforms import Quantiles
+from flatpc.search.column_maps import choose_transform, fronts
 from flatpc.search.plans import Wishes, trained_plans
 from flatpc.search.samples import Sample
 from flatpc.search.suiting import normal_instead
@@ -82,6 +83,25 @@ def test_maps_do_not_bend_what_follows(sum_of_parts):
     wanted = (stats.norm.logpdf(logs[:, :3], 3, 0.8) - logs[:, :3]).sum(axis=1) + stats.norm.logpdf(noise[600:], 1, 1e-3)
     wanted -= logs[:, 3] - np.log(noise[600:])
     assert density.score(x[600:]) > wanted.mean() - (2.0 if sum_of_parts else 0.3)
+
+
+def test_quantiles_map_a_column_with_several_peaks_where_there_is_much_work_to_do():
+    """Neither a logarithm nor a power makes it normal; answers have the Jacobian."""
+    rng = np.random.default_rng(0)
+    peaks = rng.choice([-6.0, 0.0, 9.0], 600) + rng.normal(size=600)
+    rows, families = Sample(peaks[:, None]), [Gaussian()]
+    assert len(fronts(rows, [], families, families, 0)[0]) == 1
+    found, _ = fronts(rows, [], families, families, 0, quantiles=True)
+    mapping = found[1].scaling.transforms[0]
+    assert isinstance(mapping, Quantiles)
+    z = found[1].rows.X[:, 0]
+    assert stats.kstest((z - z.mean()) / z.std(), "norm").pvalue > 0.05
+    # By differences: the log-density in the user's units is lower by the logarithm of the slope.
+    x, step = np.linspace(-7, 10, 50)[:, None], 1e-6
+    slope = (found[1].scaling.apply(x + step) - found[1].scaling.apply(x - step))[:, 0] / (2 * step)
+    np.testing.assert_allclose(-found[1].scaling.log_volume(x), np.log(slope), atol=1e-6)
+    # A normal column gains nothing by it.
+    assert choose_transform(rng.normal(size=600), np.ones(1), 0, quantiles=True) is None
 
 
 def test_counts_that_vary_little():

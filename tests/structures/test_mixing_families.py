@@ -95,7 +95,7 @@ def test_wrong_families_are_refused(families, said):
 
 
 def test_a_search_tries_them_if_there_is_much_work_to_do(monkeypatch):
-    monkeypatch.setattr(flatpc.search.stages, "MIXING_EFFORT", 0.0)
+    monkeypatch.setattr(flatpc.search.stages, "MUCH_EFFORT", 0.0)
     rng = np.random.default_rng(0)
     left = rng.random(900) < 0.5
     X = np.column_stack([np.where(left, rng.normal(-9, 1, 900), 3 + rng.standard_t(1.2, 900)) for _ in range(3)])

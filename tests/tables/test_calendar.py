@@ -134,3 +134,16 @@ def test_moments_of_pandas_go_with_hours():
     hours = drawn["when"].dt.hour
     assert hours.isin([8, 18]).mean() > 0.95
     assert drawn["minutes"][hours == 18].mean() > 2 * drawn["minutes"][hours == 8].mean()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_default_date_leaves_no_weekday_impossible(seed):
+    """A fifth of the days are a code, and 80 rows don't have all weekdays."""
+    rng = np.random.default_rng(seed)
+    days = [date(2015, 1, 5) + timedelta(days=int(7 * week + day)) for week, day in
+            zip(rng.integers(0, 420, 400), rng.choice(7, 400, p=[0.2, 0.2, 0.2, 0.2, 0.19, 0.005, 0.005]), strict=True)]  # fmt: skip
+    days = [date(1970, 1, 1) if coded else day for coded, day in zip(rng.random(400) < 0.2, days, strict=True)]
+    table = pl.DataFrame({"day": days, "x": rng.normal(size=400)})
+    density = fp.CircuitDensity(effort=0.5, verbose=False, random_state=0).fit(table[:80])
+    assert np.isfinite(density.score_samples(table[80:])).all()
+    assert (density.sample(400, random_state=0)["day"] == date(1970, 1, 1)).mean() > 0.1

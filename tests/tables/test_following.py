@@ -34,7 +34,7 @@ def test_a_colour_follows_from_the_others_and_brightness(seed):
     assert {column.why for column in columns.columns} == {"numbers", "numbers that follow from others"}
     assert columns.columns[0].why == "numbers that follow from others"
     assert columns.columns[0].traits.bounds == (0.0, np.inf)
-    assert fp.tables.Columns.learn(table, {"red": "continuous"}).columns[0].why == "said so"
+    assert atoms(table, kinds={"red": "continuous"})["red"] == (0.0,)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -53,6 +53,24 @@ def test_a_code_stands_out_though_the_rest_follows():
     table = colours(dark=0.0)
     coded = np.where(np.random.default_rng(1).random(len(table)) < 0.05, 250.0, table["red"].to_numpy())
     assert found(table.with_columns(red=pl.Series(coded))) == set()
+
+
+def test_a_code_stands_out_though_it_follows():
+    table = colours(dark=0.05).with_columns(red=pl.when(pl.col("red") == 0).then(-999.0).otherwise("red"))
+    inches = table.with_columns(inches=pl.col("red") / 2.54)
+    assert found(inches) == set()
+    assert atoms(inches)["red"] == (-999.0,)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e160, 1e300])
+def test_huge_and_tiny_numbers_raise_no_warning(size):
+    table = colours()
+    assert found(table.with_columns(pl.all() * size)) == {"red"}
+    spoilt = table.with_columns(green=pl.when(pl.Series(np.arange(600) == 3)).then(size).otherwise("green"))
+    found(spoilt)
+    rng = np.random.default_rng(0)
+    tiny = np.where(np.arange(600) == 7, size, 1e-60 * rng.normal(size=600))
+    found(table.with_columns(tiny=pl.Series(tiny)))
 
 
 def test_errors_of_regressions_are_those_of_least_squares():

@@ -195,7 +195,7 @@ class Hurdle(Family):
         """Shares of the counts; the family's own."""
         counts = statistics["shared"] + pseudocount / statistics["shared"].shape[1]
         total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
-        own = self.family.update(self._own(parameters), self._own(statistics), 0.0)
+        own = self.family.update(self._own(parameters), self._own(statistics), pseudocount)
         return {"shares": ratio(counts, total, parameters["shares"]), **_named(own)}
 
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:

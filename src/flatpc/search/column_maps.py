@@ -1,5 +1,6 @@
 """Fronts: units in which models are learnt. One leaves columns as they are; another takes them for Gaussians, and maps skewed
-ones by a logarithm or a power, unless they follow from others and maps would bend that.
+ones by a logarithm or a power (by quantiles, too, if there is much work to do), unless they follow from others and maps would
+bend that.
 
 A model learnt behind a front is a model of the table: its inputs become `Transformed` families. So models of several fronts are
 judged together, in the same units. Which columns a front maps is told by how well a normal distribution fits
@@ -16,7 +17,7 @@ import numpy as np
 from flatpc._row_weights import deviation, mean
 from flatpc._typing import Array
 from flatpc.families import Family, Log, Transform
-from flatpc.families.transforms import fit_power
+from flatpc.families.transforms import fit_power, fit_quantiles
 from flatpc.search import work
 from flatpc.search.floors import rounding_variances, with_first_floor
 from flatpc.search.judging import Split
@@ -33,6 +34,8 @@ WORTH_OF_BOUNDS = 0.05
 """Nats per row by which a power has to be better than a logarithm."""
 MOST_ROWS = 5000
 """By which maps are chosen."""
+PER_QUANTILE, FEWEST_QUANTILES, MOST_QUANTILES = 20, 5, 24
+"""Rows for each point of a map of quantiles, and how many points it has."""
 FEWEST_VALUES = 20
 """Different values of a column that may be mapped."""
 BENT = 4.0
@@ -73,8 +76,11 @@ def fronts(
     seed: int,
     names: Sequence[str] | None = None,
     allowance: float = np.inf,
+    quantiles: bool = False,
 ) -> tuple[list[Front], float]:
     """Columns as they are; and, where that is something else, as Gaussians, with a map where one gains by it; and their work.
+
+    `quantiles` says whether maps of quantiles are tried beside logarithms and powers.
 
     Maps are judged by fewer splits, or there are none, if to choose them takes more than the allowance.
     """
@@ -86,7 +92,7 @@ def fronts(
     transforms = {
         j: transform
         for j in (mappable if n_splits else [])
-        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits)]
+        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits, quantiles)]
         if transform is not None
     }
     bent = _bent([j for j, family in enumerate(normal) if family.joins], rows.X, transforms)
@@ -108,7 +114,7 @@ def _bent(joined: Sequence[int], rows: Array, transforms: dict[int, Transform]) 
 
 
 def choose_transform(
-    column: Array, everything: Array, seed: int, weights: Array | None = None, n_splits: int = SPLITS
+    column: Array, everything: Array, seed: int, weights: Array | None = None, n_splits: int = SPLITS, quantiles: bool = False
 ) -> Transform | None:
     """The map of a column after which it looks most like a normal distribution; None if none is better by the margin.
 
@@ -126,7 +132,10 @@ def choose_transform(
     if len(np.unique(x)) < FEWEST_VALUES:
         return None
     positive = bool((everything[~np.isnan(everything)] > 0).all() and (x > 0).all())
-    judged: dict[str, list[float]] = {"power": [], **({"log": []} if positive else {})}
+    quantiles = quantiles and weights is None and len(x) >= 2 * PER_QUANTILE * FEWEST_QUANTILES
+    judged: dict[str, list[float]] = {
+        "power": [], **({"log": []} if positive else {}), **({"quantiles": []} if quantiles else {}),
+    }  # fmt: skip
     for _ in range(n_splits):
         order = rng.permutation(len(x))
         first, second = order[: len(x) // 2], order[len(x) // 2 :]
@@ -136,11 +145,18 @@ def choose_transform(
         judged["power"].append(mean(_normal(fit_power(train, counted), train, judges, counted) - plain, by))
         if positive:
             judged["log"].append(mean(_normal(Log(), train, judges, counted) - plain, by))
-    # Positive numbers stay so by a logarithm: that is worth a little.
-    best = max(judged, key=lambda kind: float(np.mean(judged[kind])) + (WORTH_OF_BOUNDS if kind == "log" else 0.0))
+        if quantiles:
+            judged["quantiles"].append(mean(_normal(_quantiles(train), train, judges, counted) - plain, by))
+    # Positive numbers stay so by a logarithm: that is worth a little. A map with many numbers has to be worth them.
+    worth = {"log": WORTH_OF_BOUNDS, "power": 0.0, "quantiles": -WORTH_OF_BOUNDS}
+    best = max(judged, key=lambda kind: float(np.mean(judged[kind])) + worth[kind])
     if not min(judged[best]) > MARGIN:
         return None
-    return Log() if best == "log" else fit_power(x, w)
+    return Log() if best == "log" else _quantiles(x) if best == "quantiles" else fit_power(x, w)
+
+
+def _quantiles(x: Array) -> Transform:
+    return fit_quantiles(x, min(MOST_QUANTILES, len(x) // PER_QUANTILE))
 
 
 def _normal(transform: Transform | None, train: Array, judges: Array, weights: Array | None) -> Array:

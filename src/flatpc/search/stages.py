@@ -78,8 +78,8 @@ POOLED_STEP = 4.0
 """By which the common covariance of correlated columns counts for more or less."""
 FOLLOWS = 0.5
 """Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
-MIXING_EFFORT, MIXING_SHARE = 100.0, 0.5
-"""From which several families to a unit are tried, and the most of the work that is left that they may take."""
+MUCH_EFFORT, MIXING_SHARE = 100.0, 0.7
+"""From where several families to a unit and maps of quantiles are tried, and the most of what is left that families may take."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -103,7 +103,7 @@ class Search:
         repeats = 2 if cheap else 1
         found = splits(rows, valid, judge, seed, repeats)
         by_curvature = CurvatureJudge(judge, missing) if judge in BY_CURVATURE else None
-        self.fronts, of_fronts = fronts(rows, found, families, normal, seed, names, FRONTS_SHARE * effort)
+        self.fronts, of_fronts = fronts(rows, found, families, normal, seed, names, FRONTS_SHARE * effort, effort >= MUCH_EFFORT)
         first = self.fronts[0]
         self.rows = first.rows
         self.discrete = all(family.is_free_table for family in families)
@@ -207,12 +207,12 @@ class Search:
             large = sampled and best.plan.whole
             if not self.discrete and wishes.n_latents is None and not large:
                 best = self._tune(best)
-            best = self._mix_families(best)
             best = self._regularize(best)
             best = self._twice(best) if large else self._other_floors(best)
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
             self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
+            best = self._mix_families(best)
             if self.average:
                 self._copy(best)
 
@@ -340,7 +340,7 @@ class Search:
 
     def _mix_families(self, best: Trial) -> Trial:
         """The same with several families to a unit, of columns as they are, if there is much work to do."""
-        if self.effort < MIXING_EFFORT or "blocks" in best.plan.options or not self.task.others:
+        if self.effort < MUCH_EFFORT or "blocks" in best.plan.options or not self.task.others:
             return best
         plan = replace(best.plan, mixed=True, front=0)
         if self._cost(plan) + 2 * best.kept > MIXING_SHARE * self.left:

@@ -51,7 +51,7 @@ def learn_column(
             Poisson().check(raw.values, raw.label)
         traits = _traits(raw)
         if follows and kind == "continuous":
-            traits, why = replace(traits, atoms=()), "numbers that follow from others" if said is None else why
+            traits, why = replace(traits, atoms=()), "numbers that follow from others"
         families = (suitable_counts if kind == "count" else suitable_numbers)(raw.values, traits, weights)
         families = on_calendar(raw.dtype, raw.values, traits, families, raw.form.zone)
         return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=families, **how)

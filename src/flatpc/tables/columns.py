@@ -108,7 +108,7 @@ class Columns:
         )
         alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
         along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike])
-        follow = following([raw for raw in table.columns if raw.name not in alike])
+        follow = following([raw for raw in table.columns if raw.name not in alike]) - set(said)
         learnt = tuple(
             learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), raw.name in follow, weights)
             for raw in table.columns

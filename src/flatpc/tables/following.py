@@ -19,8 +19,12 @@ UNEXPLAINED = 0.0025
 """Of a column's variance, the most that the others may leave open, of all rows as of those at atoms: three nats per row."""
 MOST_AT_ATOMS = 0.1
 """Of the rows; more of them are worth a state of their own."""
+FAR = 0.1
+"""Of the range of all other values, from where an atom is a code."""
 FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 50, 5000, 64
 """By which it is told."""
+MOST = 1e6
+"""Deviations from the mean, beyond which there is no telling."""
 RIDGE = 1e-9
 """Of a variance; more than a rounding error, and less than what is looked for."""
 
@@ -53,9 +57,11 @@ def following(columns: Sequence[RawColumn]) -> frozenset[str]:
 
 
 def _rare_atoms(x: Array) -> NDArray[np.bool_]:
-    """`[N]`: which values are atoms; none if many are."""
-    atoms = np.isin(x, Traits.of(x).atoms)
-    return atoms if atoms.sum() <= MOST_AT_ATOMS * (~np.isnan(x)).sum() else np.zeros_like(atoms)
+    """`[N]`: which values are atoms; none if many are, or one is far from all others, as a code is."""
+    atoms, rest = np.isin(x, found := Traits.of(x).atoms), x[~np.isnan(x) & ~np.isin(x, found)]
+    codes = [atom for atom in found if len(rest) == 0 or abs(rest - atom).min() > FAR * (rest.max() - rest.min())]
+    many = atoms.sum() > MOST_AT_ATOMS * (~np.isnan(x)).sum()
+    return np.zeros_like(atoms) if many or codes else atoms
 
 
 def unexplained(learnt: Array, judges: Array) -> Array:
@@ -66,9 +72,13 @@ def unexplained(learnt: Array, judges: Array) -> Array:
     >>> abs(unexplained(both[:200], both[200:]).mean(axis=0).round(2))
     array([0.  , 0.  , 0.  , 1.23])
     """
+    # In units of the largest number, so that no square overflows.
+    largest = np.maximum(abs(learnt).max(axis=0), abs(judges).max(axis=0))
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    learnt, judges = learnt / unit, judges / unit
     spread = learnt.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
-    z, asked = ((rows - learnt.mean(axis=0)) / scale for rows in (learnt, judges))
+    z, asked = (np.clip(np.nan_to_num((rows - learnt.mean(axis=0)) / scale), -MOST, MOST) for rows in (learnt, judges))
     # Errors are rows times the inverse covariance, over its diagonal.
     inverse = np.linalg.inv(z.T @ z / len(z) + RIDGE * np.eye(z.shape[1]))
     return np.asarray((asked @ inverse / np.diag(inverse)) ** 2)
