@@ -140,8 +140,8 @@ def test_moments_of_pandas_go_with_hours():
 def test_a_default_date_leaves_no_weekday_impossible(seed):
     """A fifth of the days are a code, and 80 rows don't have all weekdays."""
     rng = np.random.default_rng(seed)
-    days = [date(2015, 1, 5) + timedelta(days=int(7 * week + day)) for week, day in
-            zip(rng.integers(0, 420, 400), rng.choice(7, 400, p=[0.2, 0.2, 0.2, 0.2, 0.19, 0.005, 0.005]), strict=True)]  # fmt: skip
+    after = 7 * rng.integers(0, 420, 400) + rng.choice(7, 400, p=[0.2, 0.2, 0.2, 0.2, 0.19, 0.005, 0.005])
+    days = [date(2015, 1, 5) + timedelta(days=int(n)) for n in after]
     days = [date(1970, 1, 1) if coded else day for coded, day in zip(rng.random(400) < 0.2, days, strict=True)]
     table = pl.DataFrame({"day": days, "x": rng.normal(size=400)})
     density = fp.CircuitDensity(effort=0.5, verbose=False, random_state=0).fit(table[:80])
