@@ -362,6 +362,18 @@ def test_every_structure_can_be_insisted_on(structure):
 # ---- judges that no model allows --------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("largest", [1e125, 1e155, 1e200, 1e300])
+def test_one_number_too_large_to_be_squared_is_refused_by_name(largest):
+    rng = np.random.default_rng(0)
+    x, zeros = rng.lognormal(size=300), np.where(rng.random(300) < 0.2, 0.0, rng.normal(size=300))
+    x[7] = zeros[7] = largest
+    for column in (x, zeros):
+        density = fp.CircuitDensity(effort=2, verbose=False)
+        with pytest.raises(DataError, match=r"Column 'mass' has numbers around \de\+\d+; state it in a unit"):
+            density.fit(pd.DataFrame({"mass": column, "y": rng.normal(size=300)}))
+
+
 def test_validation_rows_that_no_model_allows_are_refused_by_name():
     X = np.random.default_rng(0).normal(size=(300, 2))
     valid = X[:50].copy()
