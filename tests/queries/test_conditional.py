@@ -33,3 +33,13 @@ def test_values_are_one_for_each_row(given, ask, x):
 def test_lists_and_single_numbers_are_values(given, x):
     np.testing.assert_allclose(given.cdf(x), np.full(3, 0.5), rtol=0, atol=1e-15)
     np.testing.assert_allclose(given.log_density(x), np.full(3, -2 - 0.5 * np.log(2 * np.pi)), rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+def test_units_without_a_share_have_no_say():
+    """The other variables rule the second cluster out, in whose midst the value is."""
+    units = {"mean": np.array([0.0, 100.0]), "variance": np.ones(2)}
+    pair = [fp.Input(0, fp.Gaussian(), 2), fp.Input(1, fp.Gaussian(), 2), fp.Product((0, 1)), fp.Sum((2,))]
+    circuit = fp.Circuit(pair, {0: units, 1: units, 3: np.array([[0.5, 0.5]])})
+    given = fp.queries.conditional(circuit, [[np.nan, 0.0]], variable=0)
+    np.testing.assert_allclose(given.log_density(90.0), -4050 - 0.5 * np.log(2 * np.pi), rtol=1e-14)

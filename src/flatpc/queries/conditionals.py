@@ -83,9 +83,10 @@ class Conditional:
         x = self._one_each(x)
         total = np.zeros(len(self))
         shift = np.full(len(self), -np.inf)
-        logs = [part.log_density(x) for part in self.parts]
-        for log, part in zip(logs, self.parts, strict=True):
-            shift = np.maximum(shift, np.where(part.share > 0, log, -np.inf).max(axis=1))
+        # A unit that has no share says nothing, however likely it would make the value.
+        logs = [np.where(part.share > 0, part.log_density(x), -np.inf) for part in self.parts]
+        for log in logs:
+            shift = np.maximum(shift, log.max(axis=1))
         base = np.where(np.isfinite(shift), shift, 0.0)
         for log, part in zip(logs, self.parts, strict=True):
             total += (part.share * np.exp(log - base[:, None])).sum(axis=1)
