@@ -93,8 +93,9 @@ def choose(
     valid_weight
         How often each row of `valid` counts.
     effort
-        Work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of such
-        seconds. It is counted, not timed: one seed gives one model on all machines whose processors round alike.
+        The most work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of
+        such seconds; small tables need less. It is counted, not timed: one seed gives one model on all machines whose processors
+        round alike.
     judge
         `"auto"` as said under `valid`; `"valid"`, `"cv"` and `"holdout"` insist on one of the three. `"loo"` (each row left out,
         by curvature) and `"evidence"` (weights integrated out; no average) learn every model once, from all rows; they are for
