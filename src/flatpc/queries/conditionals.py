@@ -78,7 +78,7 @@ class Conditional:
             raise OptionError(f"x has the shape {values.shape}; {give}.", option="x")
         return np.broadcast_to(values, (len(self),))
 
-    def log_density(self, x: Array) -> Array:
+    def log_density(self, x: Array | float) -> Array:
         """Of the values x, `-inf` where there is none."""
         x = self._one_each(x)
         total = np.zeros(len(self))
@@ -93,7 +93,7 @@ class Conditional:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(total) + base)
 
-    def cdf(self, x: Array) -> Array:
+    def cdf(self, x: Array | float) -> Array:
         """The probability of values up to and with x."""
         x = self._one_each(x)
         total = sum((part.share * part.cdf(x)).sum(axis=1) for part in self.parts)
