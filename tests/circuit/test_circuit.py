@@ -424,6 +424,15 @@ def test_k_means_finds_clusters():
     np.testing.assert_allclose(variances, expected.var(axis=1), rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e155, 1e200, 1e300])
+def test_k_means_of_numbers_too_large_to_be_squared(unit):
+    x = np.concatenate([np.random.default_rng(0).normal(size=50), [unit]])
+    means, variances = k_means(x, 2, np.random.default_rng(0))
+    assert (means[1] == unit, abs(means[0]) < 1e-15 * unit) == (True, True)
+    assert (np.isfinite(variances) & (variances > 0)).all()
+
+
 def test_k_means_is_a_fixed_point_of_lloyd():
     x = np.random.default_rng(6).standard_normal(500)
     means, _ = k_means(x, 4, np.random.default_rng(0))

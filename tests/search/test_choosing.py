@@ -1,6 +1,7 @@
 """`choose`: it can't lose to its simple candidates, says the same twice, refits as stated, and works for all kinds of tables."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
@@ -356,3 +357,44 @@ def test_every_structure_can_be_insisted_on(structure):
     X = np.random.default_rng(0).normal(size=(60, 3))
     choice = fp.choose(X, family="gaussian", structure=structure, effort=0.5, progress=False)
     assert np.isfinite(choice.circuit.log_prob(X)).all()
+
+
+# ---- judges that no model allows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("largest", [1e125, 1e155, 1e200, 1e300])
+def test_one_number_too_large_to_be_squared_is_refused_by_name(largest):
+    rng = np.random.default_rng(0)
+    x, zeros = rng.lognormal(size=300), np.where(rng.random(300) < 0.2, 0.0, rng.normal(size=300))
+    x[7] = zeros[7] = largest
+    for column in (x, zeros):
+        density = fp.CircuitDensity(effort=2, verbose=False)
+        with pytest.raises(DataError, match=r"Column 'mass' has numbers around \de\+\d+; state it in a unit"):
+            density.fit(pd.DataFrame({"mass": column, "y": rng.normal(size=300)}))
+
+
+def test_validation_rows_that_no_model_allows_are_refused_by_name():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    valid = X[:50].copy()
+    valid[3, 1] = 1e300
+    with pytest.raises(DataError, match=r"Column 'x1' has 1e\+300 in validation row 3, .* leave the row out"):
+        quick(X, valid, family="gaussian", effort=0.1)
+    density = fp.CircuitDensity(effort=0.1, verbose=False)
+    with pytest.raises(DataError, match="Column 'b' has 1e\\+300 in validation row 3"):
+        density.fit(pd.DataFrame(X, columns=["a", "b"]), valid=pd.DataFrame(valid, columns=["a", "b"]))
+
+
+def test_rows_in_turn_that_no_model_allows_leave_the_first_model(monkeypatch):
+    own = Task.judge
+
+    def judge(task, candidate):
+        candidate.valid_nll = np.inf
+        return np.full(len(own(task, candidate)), -np.inf)
+
+    monkeypatch.setattr(Task, "judge", judge)
+    monkeypatch.setattr(Task, "_mean", lambda task, parts: np.inf)
+    choice = quick(bits(60, 3), effort=0.1)
+    assert (choice.best.structure, choice.valid_nll, choice.n_judges) == ("factorized", np.inf, 60)
+    assert np.isfinite(choice.circuit.log_prob(bits(60, 3))).all()
+    assert "-inf nats per row on 60 rows in turn" in choice.why

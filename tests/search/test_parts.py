@@ -53,9 +53,23 @@ def test_a_circuit_of_mapped_columns_is_one_of_the_table():
     assert ours.sample(500, seed=0)[:, 0].min() > 0
 
 
-def test_columns_that_never_change_keep_their_unit():
-    scaling = Scaling.learn(np.array([[0.1 + 0.2, 5.0], [0.3, 5.0]]), [fp.Gaussian()] * 2)
-    np.testing.assert_array_equal(scaling.scale, [1, 1])  # 0.1 + 0.2 differs from 0.3 by rounding only
+def test_columns_that_never_change_keep_their_unit_or_have_the_size_of_their_value():
+    rows = np.array([[0.1 + 0.2, 5.0, 0.0, -0.002, 1e-140], [0.3, 5.0, 0.0, -0.002, 1e-140]])
+    scaling = Scaling.learn(rows, [fp.Gaussian()] * 5)
+    # 0.1 + 0.2 differs from 0.3 by rounding only
+    np.testing.assert_allclose(scaling.scale, [0.3, 1, 1, 0.002, 1], rtol=1e-12)
+    np.testing.assert_allclose(scaling.log_volume(rows), np.log(0.3) + np.log(0.002), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.001, -1e-6, 1e-100])
+def test_a_column_that_never_changes_spreads_in_proportion_to_its_value(value):
+    X = np.column_stack([np.full(100, value), np.random.default_rng(0).normal(size=100)])
+    density = fp.CircuitDensity(effort=0.1, verbose=False).fit(X)
+    assert (abs(density.sample(200)[:, 0] / value - 1) < 0.5).all()
+    low, high = np.sort(density.quantile(np.full((1, 2), np.nan), 0, q=[0.05, 0.95])[0] / value)
+    assert 0.7 < low < 1 < high < 1.3
+    alone = density.circuit_.log_prob([[value, np.nan]], missing="marginalize")[0]
+    assert alone == pytest.approx(-np.log(0.1 * abs(value) * np.sqrt(2 * np.pi)), abs=0.5)
 
 
 def test_numbers_whose_squares_overflow_are_refused():

@@ -81,7 +81,7 @@ def fit(
         str, typer.Option(help="Weight of the sharpness penalty: auto (by validation rows), a number, mean-flow or adaptive.")
     ] = "auto",
     effort: Annotated[
-        Effort, typer.Option(help="Work spent on the choice: about 5, 30 or 120 seconds on one core, the same on every machine.")
+        Effort, typer.Option(help="The most work spent: about 5, 30 or 120 seconds on one core, the same on every machine.")
     ] = Effort.NORMAL,
     judge: Annotated[
         Judge,

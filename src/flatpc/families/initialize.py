@@ -18,6 +18,8 @@ from flatpc._typing import Array
 
 SCHEMES = ("exponential", "uniform", "dirichlet", "einsum")
 _EPSILON = 0.3
+_LARGEST, _LARGEST_VARIANCE = 1e150, 1e300
+"""Numbers beyond the first have squares that are no longer numbers; the second stands for their variances."""
 
 
 def random_simplex(shape: tuple[int, int], rng: np.random.Generator, scheme: str, mask: NDArray[np.bool_] | None = None) -> Array:
@@ -45,6 +47,10 @@ def k_means(x: Array, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
     x = np.sort(x[~np.isnan(x)])
     if len(x) == 0:
         return rng.standard_normal(k), np.ones(k)
+    unit = float(max(-x[0], x[-1]))
+    if unit > _LARGEST:
+        means, variances = k_means(x / unit, k, rng)
+        return means * unit, np.minimum(variances, _LARGEST_VARIANCE / unit / unit) * unit * unit
     centres = np.empty(k)
     centres[0] = x[rng.integers(len(x))]
     distance = (x - centres[0]) ** 2

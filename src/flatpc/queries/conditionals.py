@@ -6,7 +6,7 @@ its quantiles given the evidence are those of that mixture.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,21 +78,22 @@ class Conditional:
             raise OptionError(f"x has the shape {values.shape}; {give}.", option="x")
         return np.broadcast_to(values, (len(self),))
 
-    def log_density(self, x: Array) -> Array:
+    def log_density(self, x: Array | float) -> Array:
         """Of the values x, `-inf` where there is none."""
         x = self._one_each(x)
         total = np.zeros(len(self))
         shift = np.full(len(self), -np.inf)
-        logs = [part.log_density(x) for part in self.parts]
-        for log, part in zip(logs, self.parts, strict=True):
-            shift = np.maximum(shift, np.where(part.share > 0, log, -np.inf).max(axis=1))
+        # A unit that has no share says nothing, however likely it would make the value.
+        logs = [np.where(part.share > 0, part.log_density(x), -np.inf) for part in self.parts]
+        for log in logs:
+            shift = np.maximum(shift, log.max(axis=1))
         base = np.where(np.isfinite(shift), shift, 0.0)
         for log, part in zip(logs, self.parts, strict=True):
             total += (part.share * np.exp(log - base[:, None])).sum(axis=1)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(total) + base)
 
-    def cdf(self, x: Array) -> Array:
+    def cdf(self, x: Array | float) -> Array:
         """The probability of values up to and with x."""
         x = self._one_each(x)
         total = sum((part.share * part.cdf(x)).sum(axis=1) for part in self.parts)
@@ -107,9 +108,20 @@ class Conditional:
             at = part.family.quantile(part.parameters, np.array([q]))
             low = np.minimum(low, np.where(part.share > 0, at, np.inf).min(axis=1))
             high = np.maximum(high, np.where(part.share > 0, at, -np.inf).max(axis=1))
+        atoms = sorted({atom for part in self.parts for atom in part.family.set_apart})
+        if q in (0.0, 1.0):
+            end = self._with_atoms(atoms, low, -1) if q == 0 else self._with_atoms(atoms, high, 1)
+            if not all(part.family.discrete for part in self.parts) or not np.isfinite(end).all():
+                return end
         whole = all(part.family.discrete and part.family.n_categories is not None for part in self.parts)
         # The cdf at `low` may reach q already, where all units agree.
         low = np.where(np.isfinite(low), np.nextafter(low, -np.inf), low)
+        for atom in atoms:
+            # Where the cdf jumps past q, nothing is left to bisect.
+            before = np.nextafter(atom, -np.inf)
+            late, early = self.cdf(atom) < q - 1e-13, self.cdf(before) >= q - 1e-13
+            low = np.where(late, np.maximum(low, atom), np.where(early, low, before))
+            high = np.where(late, high, np.where(early, np.minimum(high, before), atom))
         for _ in range(BISECTIONS):
             middle = low + (high - low) / 2
             if ((middle <= low) | (middle >= high)).all():
@@ -117,6 +129,13 @@ class Conditional:
             enough = self.cdf(middle) >= q - 1e-13
             high, low = np.where(enough, middle, high), np.where(enough, low, middle)
         return np.asarray(np.ceil(high - 1e-9) if whole else high)
+
+    def _with_atoms(self, atoms: Sequence[float], end: Array, side: int) -> Array:
+        """The end of the values on a side, or an atom beyond it."""
+        for atom in atoms:
+            likely = self.cdf(atom) > self.cdf(np.nextafter(atom, -np.inf))
+            end = np.where(likely & (side * (atom - end) > 0), atom, end)
+        return end
 
     def mean(self) -> Array:
         """The mean."""

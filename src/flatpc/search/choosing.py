@@ -18,6 +18,7 @@ from flatpc.search.from_sources import learn_on
 from flatpc.search.judging import JUDGES
 from flatpc.search.plans import Wishes, check_wishes
 from flatpc.search.samples import Sample
+from flatpc.search.scaling import Scaling
 from flatpc.search.stages import Search, Watch
 from flatpc.search.suiting import choose_families, normal_instead
 from flatpc.search.work import read_effort
@@ -92,8 +93,9 @@ def choose(
     valid_weight
         How often each row of `valid` counts.
     effort
-        Work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of such
-        seconds. It is counted, not timed: one seed gives one model on all machines whose processors round alike.
+        The most work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of
+        such seconds; small tables need less. It is counted, not timed: one seed gives one model on all machines whose processors
+        round alike.
     judge
         `"auto"` as said under `valid`; `"valid"`, `"cv"` and `"holdout"` insist on one of the three. `"loo"` (each row left out,
         by curvature) and `"evidence"` (weights integrated out; no average) learn every model once, from all rows; they are for
@@ -182,10 +184,12 @@ def search(
     wishes = wishes or Wishes()
     choice("judge", judge, JUDGES)
     work = read_effort(effort)
+    several = [[given] if isinstance(given, Family) else list(given) for given in families]
+    # Numbers too large to be squared are refused before any is.
+    Scaling.learn(rows.X, [next((f for f in given if f.can_rescale), given[0]) for given in several], names, weights=rows.weights)
     kinds, spent = choose_families(rows, families, seed_number(seed), FAMILIES_SHARE * work)
     check_wishes(wishes, kinds)
     normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
-    several = [[given] if isinstance(given, Family) else list(given) for given in families]
     return Search(
         rows, kinds, several, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
         None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),

@@ -46,7 +46,10 @@ class Scaling:
         transforms: Mapping[int, Transform] | None = None,
         weights: Array | None = None,
     ) -> Scaling:
-        """Mean and standard deviation of continuous columns; one that never changes keeps its unit, one with a bound its zero."""
+        """Mean and standard deviation of continuous columns; of one that never changes, its size if that is below 1.
+
+        A column with a bound keeps its zero.
+        """
         transforms = transforms or {}
         rows = _mapped(rows, transforms)
         shift, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
@@ -60,7 +63,7 @@ class Scaling:
             middle, spread = mean(x / unit, w), deviation(x / unit, w)
             shift[j] = unit * middle if j in transforms or not np.isfinite(family.bounds).any() else 0.0
             # Below this a deviation is rounding: the numbers are all the same.
-            scale[j] = unit * spread if spread > 1e-12 else 1.0
+            scale[j] = unit * spread if spread > 1e-12 else unit if 1 / LARGEST < unit < 1 else 1.0
             if family.inner is not None:
                 # Atoms and steps have to be the same numbers there and back: a power of two moves no digit.
                 shift[j], scale[j] = 0.0, 2.0 ** np.round(np.log2(scale[j]))

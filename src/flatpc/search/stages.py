@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flatpc.engine import clock
-from flatpc.errors import OptionError, TooLargeError
+from flatpc.errors import DataError, OptionError, TooLargeError
 from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
@@ -95,6 +95,7 @@ class Search:
         checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
+        self.valid, self.names = valid, names
         self.given = valid is not None
         self.by_rows = judge not in BY_CURVATURE
         self.refits = not self.given and self.by_rows
@@ -488,6 +489,14 @@ class Search:
             if candidate.rounds:
                 candidate.valid_nll = -judges.mean(self.task.judge(candidate))
         ranked = sorted((c for c in self.pool if c.valid_nll < math.inf), key=lambda c: c.valid_nll)
+        if not ranked:
+            if self.valid is not None:
+                raise self._impossible(self.valid)
+            # No model allows all rows that were put aside; the first one is smoothed, and learns from them as well.
+            return replace(
+                self._unjudged(began), valid_nll=math.inf, judge=self._judge(), n_judges=self._n_judges, cut_short=cut_short,
+                work=self.spent,
+            )  # fmt: skip
         # Behind one front all keep the bounds that its maps have.
         top = [c for c in ranked if c.plan.front == ranked[0].plan.front] if self.average else ranked[:1]
         log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
@@ -508,7 +517,7 @@ class Search:
             candidates=outcomes,
             valid_nll=average_nll(log_prob[:, index], weights, judges) + volume,
             judge=self._judge(),
-            n_judges=len(judges) if len(self.task.splits) == 1 else min(len(judges), len(self.rows)),
+            n_judges=self._n_judges,
             n_rows=len(self.rows),
             refitted=refitted,
             left_out=tuple(self.too_large),
@@ -516,6 +525,11 @@ class Search:
             work=self.spent,
             seconds=clock.now() - began,
         )
+
+    @property
+    def _n_judges(self) -> int:
+        n = len(self.task.judges)
+        return n if len(self.task.splits) == 1 else min(n, len(self.rows))
 
     def _judge(self) -> str:
         """In words."""
@@ -534,6 +548,25 @@ class Search:
 
     def _learnt(self, chosen: Sequence[Trial]) -> list[Circuit]:
         return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]
+
+    def _impossible(self, valid: Sample) -> DataError:
+        """Of validation rows that no model allows: the worst row, and the column that makes it so, if it is one alone."""
+        logs = np.nan_to_num(np.stack([self.task.judge(c) for c in self.pool], axis=1), nan=-np.inf)
+        row = int(logs.max(axis=1).argmin())
+        first = self.pool[0]
+        known = self.task.splits_of(first.plan)[0].valid.X[row]
+        alone = np.where(np.eye(len(known), dtype=bool), known, np.nan)
+        by_column = first.parts[0].make().log_prob(alone, missing="marginalize")
+        j = int(by_column.argmin())
+        if np.isfinite(by_column[j]):
+            return DataError(
+                f"Validation rows such as row {row} are impossible under every model; correct them or leave them out."
+            )
+        name = f"x{j}" if self.names is None else self.names[j]
+        return DataError(
+            f"Column {name!r} has {valid.X[row, j]:g} in validation row {row}, so far from the training rows that it "
+            f"is impossible under every model; correct the value, or leave the row out of valid."
+        )
 
     def _unjudged(self, began: float) -> Choice:
         """The first plan, because there are too few rows to compare it with others."""
