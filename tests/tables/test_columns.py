@@ -200,6 +200,12 @@ def test_names_in_brackets_are_shown():
     ([f"2020-02-{i % 31 + 1:02d}" for i in range(60)], "dates as text"),
     ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates as text"),
     ([*map(str, range(30)), "unknown"], "numbers, but also text such as 'unknown'"),
+    ([str(20 + i % 40) for i in range(200)], "numbers as text, such as '20'; turn them into numbers .pandas.to_numeric"),
+    ([f" {i % 30} " for i in range(60)], "numbers as text, such as ' 0 '"),
+    ([*(f"{i},000" for i in range(1, 40)), "n/a"], "look like numbers with other signs, such as '1,000'; write digits alone"),
+    ([f" {i},000" for i in range(1, 40)], "look like numbers with other signs, such as ' 1,000'"),
+    ([f"${i},234.50" for i in range(1, 40)], "look like numbers with other signs, such as '.1,234.50'"),
+    ([f"{i / 2}%" for i in range(40)], "look like numbers with other signs, such as '0.0%'"),
 ])  # fmt: skip
 def test_texts_that_are_hardly_categories(values, match):
     with pytest.raises(DataError, match=match) as error:
