@@ -121,6 +121,19 @@ def test_what_the_user_says_goes():
     assert Columns.learn(X, {"x1": "categorical"}).columns[1].categories == (0.5, 1.5)
 
 
+@pytest.mark.parametrize("make", [pl.DataFrame, lambda columns: np.array([*columns.values()]).T])
+def test_numbers_as_text_in_other_tables(make):
+    with pytest.raises(DataError, match="holds numbers as text, such as '20'"):
+        kinds(make({"age": [str(20 + i % 40) for i in range(200)]}))
+
+
+def test_numbers_that_are_names_come_before_positions():
+    X = pd.DataFrame({5: [1.0, 2.0, 3.0] * 3, 0: [1.0, 2.0, 3.0] * 3, 3: [0.5, 1.5, 2.5] * 3})
+    assert kinds(X, overrides={0: "count"}) == {"5": "categorical", "0": "count", "3": "continuous"}
+    assert kinds(X, overrides={5: "count"}) == {"5": "count", "0": "categorical", "3": "continuous"}
+    assert kinds(X, overrides={1: "count"})["0"] == "count"
+
+
 def test_unseen_categories():
     columns = Columns.learn(pl.DataFrame({"city": ["Ulm", "Bonn"] * 2, "mark": [1, 2] * 2}))
     strange = pl.DataFrame({"city": ["Ulm", "Rom"], "mark": [1, 1]})

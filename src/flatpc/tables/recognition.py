@@ -160,7 +160,11 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
     out: dict[str, Kind] = {}
     known = set(names)
     for key, kind in given.items():
-        name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
+        name: Any = key
+        if not isinstance(key, str) and str(key) in known:  # frames may have numbers for names
+            name = str(key)
+        elif isinstance(key, int) and 0 <= key < len(names):
+            name = names[key]
         if name not in known:
             text = f"{_KINDS} names the column {key!r}, which the table doesn't have; it has {some_of(names)}."
             raise OptionError(Message(text, _KINDS), option="kinds")
