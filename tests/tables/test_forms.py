@@ -90,6 +90,21 @@ def test_levels_are_honoured():
     assert Columns.learn(two).kinds == {"a": "binary"}
 
 
+@pytest.mark.parametrize(("values", "kind", "dtype"), [
+    (pd.date_range("2020-01-01", periods=30), None, "datetime64[ns]"),
+    (pd.date_range("2020-01-01", periods=30), "categorical", "category"),
+    (range(5), None, "category"),
+    (range(5), "continuous", "int64"),
+    (range(5), "count", "int64"),
+])  # fmt: skip
+def test_levels_that_are_no_text_are_not_lost(values, kind, dtype):
+    frame = pd.DataFrame({"v": pd.Categorical([*values] * 30)})
+    columns = Columns.learn(frame, kind)
+    again = columns.decode(columns.encode(frame))
+    assert again.dtypes["v"] == dtype
+    assert again["v"].tolist() == frame["v"].tolist()
+
+
 def test_dates_are_days_and_times_seconds():
     frame = pl.DataFrame({
         "day": [date(1970, 1, 3), date(1969, 12, 31)],

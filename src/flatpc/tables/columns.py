@@ -261,7 +261,7 @@ class Columns:
             return fill_in(like, new)
         values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
         wanted = container or self.container
-        kept = [(column.form, column.categories) for column in self.columns] if wanted == self.container else None
+        kept = [(column.form, column.values) for column in self.columns] if wanted == self.container else None
         return new_table(self.names, values, wanted, kept)
 
     def _checked(self, rows: Any) -> Array:

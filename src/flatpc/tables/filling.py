@@ -52,13 +52,14 @@ def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
     import pandas as pd
 
     out = pd.Series(list(values), name=name, dtype=object if form.native == "object" else None)
-    if not form.native:
+    if not form.native or (form.native == "category" and not levels):
         return out
     try:
         dtype: Any = pd.CategoricalDtype(levels, form.ordered) if form.native == "category" else form.native
-        return out.astype(dtype)
+        typed = out.astype(dtype)
     except (TypeError, ValueError, OverflowError):
         return out
+    return out if typed.isna().sum() > out.isna().sum() else typed  # what no level is would be missing
 
 
 def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
