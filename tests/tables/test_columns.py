@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import sparse
 
+import flatpc as fp
 from flatpc.errors import ColumnTypeError, DataError, MissingValueError, OptionError, ShapeError, SupportError
 from flatpc.tables import Columns, kinds
 from flatpc.tables.column import UnseenCategoryError
@@ -81,6 +82,27 @@ def test_pandas_keeps_index_and_odd_names():
     columns = Columns.learn(frame)
     filled = columns.decode(np.array([[1.5, 0], [7.0, 1]]), like=read_raw(frame))
     pd.testing.assert_frame_equal(filled, pd.DataFrame({0: [1.5, 7.0], "b": ["x", "y"]}, index=["p", "q"]))
+
+
+@pytest.mark.parametrize("labels", [[7, 2], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]), ["b", "a"]])
+def test_pandas_columns_keep_their_labels(labels):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=labels)
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(frame)
+    drawn = density.sample(5, random_state=0)
+    assert drawn.columns.equals(frame.columns)
+    assert np.isfinite(density.score(drawn))
+
+
+def test_polars_columns_keep_their_names_and_types():
+    frame = pl.DataFrame({
+        "": pl.Series([1.5, 2.25, 0.5] * 20),
+        "price": pl.Series([Decimal("1.25"), Decimal("2.50"), Decimal("7.75")] * 20, dtype=pl.Decimal(10, 2)),
+        "wide": pl.Series([100_000, 200_001, 150_000] * 20, dtype=pl.Int128),
+    })  # fmt: skip
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(frame)
+    drawn = density.sample(5, random_state=0)
+    assert drawn.schema == frame.schema
+    assert np.isfinite(density.score(drawn))
 
 
 @pytest.mark.parametrize(("values", "kind"), [

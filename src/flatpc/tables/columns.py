@@ -65,6 +65,8 @@ class Columns:
     """What the table was: rows are decoded into the same."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What looks like a mistake, but need not be one."""
+    labels: Any = field(default=None, compare=False, repr=False)
+    """What a pandas frame calls its columns: text, numbers or several levels of them; no file keeps it."""
 
     @staticmethod
     def learn(X: Any, kinds: Overrides = None, *, sample_weight: Any = None) -> Columns:
@@ -113,7 +115,8 @@ class Columns:
             learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), raw.name in follow, weights)
             for raw in table.columns
         )
-        return Columns(learnt, table.container, notes)
+        labels = getattr(table.native, "columns", None) if table.container == "pandas" else None
+        return Columns(learnt, table.container, notes, labels)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -261,8 +264,10 @@ class Columns:
             return fill_in(like, new)
         values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
         wanted = container or self.container
-        kept = [(column.form, column.values) for column in self.columns] if wanted == self.container else None
-        return new_table(self.names, values, wanted, kept)
+        if wanted != self.container:
+            return new_table(self.names, values, wanted)
+        kept = [(column.form, column.values) for column in self.columns]
+        return new_table(self.names, values, wanted, kept, self.labels)
 
     def _checked(self, rows: Any) -> Array:
         """Rows of which every value stands for something."""

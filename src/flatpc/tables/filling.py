@@ -6,6 +6,7 @@ whole number stands where whole numbers are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -22,17 +23,23 @@ Kept = Sequence[tuple[Form, tuple[Any, ...]]]
 """Of each column, its form and its categories."""
 
 
-def new_table(names: Sequence[str], values: Sequence[Values], container: Any, kept: Kept | None = None) -> Any:
+def new_table(
+    names: Sequence[str], values: Sequence[Values], container: Any, kept: Kept | None = None, labels: Any = None
+) -> Any:
     """A table of a kind: `numpy`, `torch`, `pandas`, `polars` or another library that narwhals knows.
 
-    Columns of pandas and polars have the types that `kept` tells, where these can hold their values.
+    Columns of pandas and polars have the types that `kept` tells, where these can hold their values. `labels` are what a pandas
+    frame calls its columns, if not as `names` has it.
     """
     if container in ("numpy", "torch"):
         return _array(values, container)
     stored = {name: _storable(column) for name, column in zip(names, values, strict=True)}
     if kept is not None and container in _TYPED:
         typed = _TYPED[container]
-        return _frame(container, {name: typed(name, stored[name], *how) for name, how in zip(names, kept, strict=True)})
+        frame = _frame(container, {name: typed(name, stored[name], *how) for name, how in zip(names, kept, strict=True)})
+        if labels is not None:
+            frame.columns = labels
+        return frame
     import narwhals as nw
 
     return nw.from_dict(stored, backend=container).to_native()
@@ -45,7 +52,7 @@ def _frame(container: str, columns: Mapping[str, Any]) -> Any:
         return pd.DataFrame(columns)
     import polars as pl
 
-    return pl.DataFrame(list(columns.values()))
+    return pl.DataFrame(columns)  # by name: a series without one would be given one
 
 
 def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
@@ -70,7 +77,8 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
     if kind == "Enum":
         dtype = pl.Enum(list(levels))
     elif kind == "Decimal":
-        dtype = pl.Decimal(38, form.digits or 0)
+        precision = re.search(r"precision=(\d+)", form.native)
+        dtype = pl.Decimal(int(precision[1]) if precision else 38, form.digits or 0)
     elif kind in ("Datetime", "Duration"):
         named = form.native.split("time_unit='")[-1][:2]
         unit: Any = named if named in ("ms", "us", "ns") else "us"
@@ -85,7 +93,7 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
 
 _TYPED: dict[str, Callable[..., Any]] = {"pandas": _pandas_column, "polars": _polars_column}
 _POLARS = (
-    "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
+    "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
     "String", "Categorical", "Date", "Time",
 )  # fmt: skip
 """Types whose names say all about them."""
