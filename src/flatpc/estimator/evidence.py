@@ -26,7 +26,7 @@ class Evidence:
     rows: Array
     """`[N, D]`: codes and numbers; NaN where a value is missing or unknown to the circuit."""
     rare: Array
-    """`[N, D]`: the log-probability of values that are unknown to the circuit; 0 elsewhere."""
+    """`[N, D]`: log-probabilities beside the circuit's: of values unknown to it, and of a text among those that share a category."""
 
 
 def read_evidence(
@@ -34,16 +34,23 @@ def read_evidence(
 ) -> Evidence:
     """The table for the circuit. With `unseen="rare"`, a value that the circuit gives no probability has the column's `rare` one.
 
-    It says nothing about other columns: they are judged as if it were missing. Numbers between the steps of a column that was
-    rounded are rounded.
+    It says nothing about other columns: they are judged as if it were missing. Rare texts that share a category have equal parts
+    of its probability, and a text that is none of them is unknown. Numbers between the steps of a column that was rounded are
+    rounded.
     """
     rows = columns.encode(table, missing, unseen, ignore=ignore)
     rare = np.zeros_like(rows)
-    if unseen == "raise":
-        return Evidence(rows, rare)
     spreads: Array | None = None
     for j, (column, raw) in enumerate(zip(columns.columns, columns.matched(table), strict=True)):
         if j == ignore:
+            continue
+        if column.rest:
+            new = column.is_new(raw)
+            if unseen == "raise":
+                column.refuse(raw, new)
+            rows[new, j] = np.nan
+            rare[rows[:, j] == len(column.categories) - 1, j] = column.log_share
+        if unseen == "raise":
             continue
         if not column.is_discrete:
             families = circuit.families_of_variables[j]

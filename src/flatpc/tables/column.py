@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flatpc._messages import Message, Option, some_of
 from flatpc._options import shown
@@ -25,6 +28,19 @@ from flatpc.tables.traits import Traits
 
 RARE = 1e-3
 """The probability of a value that training rows don't have, of a column that doesn't say how many it had."""
+
+
+DIGEST = 8
+"""Bytes by which a rare text is known again."""
+
+
+def digest(text: str) -> bytes:
+    """By which a rare text is known again.
+
+    >>> digest("Ulm").hex()
+    '19bbad3f5a5f1ee9'
+    """
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 class UnseenCategoryError(SupportError):
@@ -64,6 +80,8 @@ class Column:
     """How its values are written in the table: types, time zones, digits."""
     other: bool = False
     """Whether the last category is for all texts that are not among the frequent ones."""
+    rest: bytes = field(default=b"", repr=False)
+    """Digests of these texts, in order; none if it isn't known which they were."""
     suitable: tuple[Family, ...] = field(default=(), compare=False)
     """What `families` are, if not the usual one of its kind; no file keeps it, as what was chosen is in the circuit."""
 
@@ -93,6 +111,11 @@ class Column:
     def listed(self) -> str:
         """The first of these for a message."""
         return some_of([str(value) if self.dtype in TEMPORAL else repr(value) for value in self.values])
+
+    @property
+    def log_share(self) -> float:
+        """The log-probability of one of the texts that share the last category, on average; 0 if they are not known."""
+        return -math.log(len(self.rest) / DIGEST) if self.rest else 0.0
 
     @property
     def is_discrete(self) -> bool:
@@ -138,21 +161,67 @@ class Column:
             order = np.argsort(values)  # levels have an order of their own
             at = order[np.minimum(np.searchsorted(values[order], raw.values), len(values) - 1)]
             out = np.where(values[at] == raw.values, at, np.nan)
-        strange = known & np.isnan(out)
-        if unseen == "raise" and strange.any():
-            row = int(np.flatnonzero(strange)[0])
-            value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
-            given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(plain(value))
-            rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
-            raise UnseenCategoryError(
-                Message(
-                    f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({self.listed}). "
-                    f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
-                    rare,
-                    absent,
-                )
-            )
+        if unseen == "raise":
+            self.refuse(raw, known & np.isnan(out))
         return out
+
+    def refuse(self, raw: RawColumn, strange: NDArray[np.bool_]) -> None:
+        """Raise for the first of values that the column didn't have in training.
+
+        Parameters
+        ----------
+        raw
+            The column as it was read.
+        strange
+            `[N]`: where they are.
+
+        Raises
+        ------
+        UnseenCategoryError
+            If there is one.
+        """
+        if not strange.any():
+            return
+        row = int(np.flatnonzero(strange)[0])
+        value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
+        given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(plain(value))
+        rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
+        raise UnseenCategoryError(
+            Message(
+                f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({self.listed}). "
+                f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
+                rare,
+                absent,
+            )
+        )
+
+    def is_new(self, raw: RawColumn) -> NDArray[np.bool_]:
+        """Which texts are of the last category, but weren't among those that share it in training.
+
+        >>> import polars as pl
+        >>> import flatpc as fp
+        >>> from flatpc.tables.reading import read_raw
+        >>> towns = pl.DataFrame({"town": ["Ulm"] * 400 + [f"t{i}" for i in range(300)]})
+        >>> town = fp.tables.Columns.learn(towns).columns[0]
+        >>> town.is_new(read_raw(pl.DataFrame({"town": ["Ulm", "t7", "new"]})).columns[0]).tolist()
+        [False, False, True]
+
+        Parameters
+        ----------
+        raw
+            The column as it was read.
+
+        Returns
+        -------
+        array
+            `[N]`; none of them if it isn't known which texts there were.
+        """
+        if not self.rest or raw.dtype != "text":
+            return np.zeros(len(raw.values), np.bool_)
+        texts = sorted({value for value in raw.values if value is not None} - set(self.categories))
+        seen = np.isin(np.frombuffer(b"".join(map(digest, texts)), ">u8"), np.frombuffer(self.rest, ">u8"))
+        new = {text for text, known in zip(texts, seen, strict=True) if not known}
+        return np.array([value in new for value in raw.values], np.bool_)
 
     def rounded(self, x: Array) -> Array:
         """Numbers rounded to the column's resolution and kept within its bounds; atoms stay as they are.
