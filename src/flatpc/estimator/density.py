@@ -18,7 +18,7 @@ from flatpc._typing import Array
 from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator import uncertainty
 from flatpc.estimator.drawing import draw
-from flatpc.estimator.evidence import Evidence, read_events, read_evidence
+from flatpc.estimator.evidence import Evidence, read_events, read_evidence, read_judges
 from flatpc.estimator.files import read, write
 from flatpc.estimator.from_sources import Reading, filled, over_blocks
 from flatpc.estimator.imputing import HOW, fill
@@ -205,19 +205,13 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         validation = as_source(valid)
         if validation is not None:
             valid = validation.sample(seed=options["seed"])
-        judges = (
-            None
-            if valid is None
-            else Sample.read(
-                self.columns_.encode(
-                    self._read(valid, reset=False), self.missing, "missing" if self.unseen == "rare" else self.unseen
-                ),
-                valid_weight,
-            )
-        )
+        judges, families = None, [column.families for column in self.columns_.columns]
+        if valid is not None:
+            judging, families = read_judges(self.columns_, self._read(valid, reset=False), self.missing, self.unseen)
+            judges = Sample.read(judging, valid_weight)
         found = search(
             rows,
-            [column.families for column in self.columns_.columns],
+            families,
             valid=judges,
             missing="marginalize",
             names=self.columns_.names,

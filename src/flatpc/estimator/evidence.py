@@ -26,7 +26,7 @@ class Evidence:
     rows: Array
     """`[N, D]`: codes and numbers; NaN where a value is missing or unknown to the circuit."""
     rare: Array
-    """`[N, D]`: log-probabilities beside the circuit's: of values unknown to it, and of a text among those that share a category."""
+    """`[N, D]`: log-probabilities of values unknown to the circuit, and of one text of a shared category; 0 elsewhere."""
 
 
 def read_evidence(
@@ -66,6 +66,25 @@ def read_evidence(
                 cost -= np.log(spreads[j])  # a density: spread over as much as the column's values are
             rare[strange, j] = cost
     return Evidence(rows, rare)
+
+
+def read_judges(columns: Columns, table: RawTable, missing: str, unseen: str) -> tuple[Array, list[tuple[Family, ...]]]:
+    """Rows to choose by, and the families of each column that allow all of its values there.
+
+    Values that none allows are missing; where each family leaves out some, all stay, and what any of them leaves out is missing.
+    """
+    rows, offered = columns.encode(table, missing, "missing" if unseen == "rare" else unseen), []
+    for j, column in enumerate(columns.columns):
+        families = column.families
+        if not column.is_discrete:
+            outside = np.array([family.outside(rows[:, j]) for family in families])
+            rows[outside.all(axis=0), j] = np.nan
+            outside &= ~np.isnan(rows[:, j])
+            families = tuple(family for family, some in zip(families, outside, strict=True) if not some.any()) or families
+            if families == column.families:
+                rows[outside.any(axis=0), j] = np.nan
+        offered.append(families)
+    return rows, offered
 
 
 def _on_grid(family: Family, x: Array) -> Array:
