@@ -497,7 +497,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         n_samples
             Number of rows; given a table, of each of its rows.
         given
-            What is known: a dict of columns with a value, a list of values, or `(low, high)` of numbers; or a table with gaps.
+            What is known: a dict of columns with a value, a list of values, or `(low, high)` of numbers; or a table with gaps,
+            whose other values stay as they are.
         random_state
             Random seed; None draws anew each time.
 
@@ -514,12 +515,13 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             If what is given has probability zero.
         """
         check_is_fitted(self)
-        n, rows, events = whole_number("n_samples", n_samples, 1), None, None
+        n, rows, events, table = whole_number("n_samples", n_samples, 1), None, None, None
         if isinstance(given, Mapping):
             events = read_events(self.columns_, given, "given")
         elif given is not None:
-            rows = self._evidence(given, missing="marginalize")[0].rows
-        return self.columns_.decode(draw(self.circuit_, self.columns_, n, _seed(random_state), rows, events))
+            evidence, table = self._evidence(given, missing="marginalize")
+            rows = evidence.rows
+        return self.columns_.decode(draw(self.circuit_, self.columns_, n, _seed(random_state), rows, events), given=table)
 
     def impute(self, X: Any, *, how: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.

@@ -340,6 +340,44 @@ class Column:
         """
         return self.form.restored(self.dtype, self._values(codes, whole))
 
+    def kept(self, values: list[Any], raw: RawColumn) -> list[Any]:
+        """Decoded values, with what is known of them as it was given: a text of the last category, or one that was never seen.
+
+        >>> import polars as pl
+        >>> import flatpc as fp
+        >>> from flatpc.tables.reading import read_raw
+        >>> town = fp.tables.Columns.learn(pl.DataFrame({"town": ["Ulm", "Bonn"] * 4})).columns[0]
+        >>> town.kept(["Ulm", "Ulm"], read_raw(pl.DataFrame({"town": ["Rom", None]})).columns[0])
+        ['Rom', 'Ulm']
+
+        Parameters
+        ----------
+        values
+            `[n · N]`: for all rows, n times one after the other.
+        raw
+            The column as it was read, N values with gaps.
+
+        Returns
+        -------
+        list
+            Values as they are in the table.
+        """
+        rows = np.flatnonzero(~raw.missing)
+        if len(rows) == 0:
+            return values
+        known = _same_unit(self._without_text(raw), self.dtype).values[rows]
+        said = known.tolist()
+        if self.dtype != "text" and (self.is_discrete or self.kind == "count"):
+            said = [plain(number) for number in said]
+        elif self.dtype == "integer":
+            said = [round(number) for number in said]
+        given = dict(zip(rows.tolist(), self.form.restored(self.dtype, said), strict=True))
+        n, out = len(raw.values), list(values)
+        for i, value in enumerate(values):
+            if i % n in given and given[i % n] != value:
+                out[i] = given[i % n]
+        return out
+
     def _values(self, codes: Array, whole: bool) -> list[Any]:
         if self.is_discrete:
             return [self.categories[int(code)] for code in codes]

@@ -234,7 +234,9 @@ class Columns:
         by_name = {raw.name: raw for raw in table.columns}
         return tuple(by_name[name] for name in self.names)
 
-    def decode(self, rows: Array, like: RawTable | None = None, container: str | None = None) -> Any:
+    def decode(
+        self, rows: Array, like: RawTable | None = None, container: str | None = None, given: RawTable | None = None
+    ) -> Any:
         """Rows of codes and numbers as a table of names and numbers, whole ones in a column of integers.
 
         Parameters
@@ -245,6 +247,8 @@ class Columns:
             A table whose gaps to fill: what is not missing there stays as it is.
         container
             What to make: `"numpy"`, `"torch"`, `"pandas"`, `"polars"`; by default what was learnt from.
+        given
+            A table with gaps that rows were drawn for, all of its rows once or several times: what is known there stays.
 
         Returns
         -------
@@ -263,6 +267,8 @@ class Columns:
             new = {place[raw.name]: column.decode(rows[:, j], raw.dtype == "integer") for j, (column, raw) in pairs}
             return fill_in(like, new)
         values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
+        if given is not None:
+            values = [column.kept(v, raw) for column, v, raw in zip(self.columns, values, self.matched(given), strict=True)]
         wanted = container or self.container
         if wanted != self.container:
             return new_table(self.names, values, wanted)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flatpc._extras import need
-from flatpc.tables.forms import TEMPORAL, Form
+from flatpc.tables.forms import TEMPORAL, Form, bounds_of_type
 from flatpc.tables.reading import RawColumn, RawTable
 
 Values = Sequence[Any]
@@ -66,7 +66,8 @@ def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
         typed = out.astype(dtype)
     except (TypeError, ValueError, OverflowError):
         return out
-    return out if typed.isna().sum() > out.isna().sum() else typed  # what no level is would be missing
+    # What no level is would be missing.
+    return typed if typed.isna().sum() <= out.isna().sum() and _holds(form.native, values) else out
 
 
 def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
@@ -88,7 +89,20 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
         typed = plain if dtype is None else pl.Series(name, values, dtype=dtype, strict=False)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         return plain
-    return plain if typed.null_count() > plain.null_count() else typed  # what a type can't hold would be null
+    # What a type can't hold would be null.
+    return typed if typed.null_count() <= plain.null_count() and _holds(form.native, values) else plain
+
+
+def _holds(native: str, values: Values) -> bool:
+    """Whether values of a type of booleans or whole numbers stay what they are; other types are asked otherwise."""
+    kind = native.lower()
+    known = [value for value in values if value is not None]
+    if kind.startswith("bool"):
+        return all(value in (0, 1) for value in known)
+    if not kind.startswith(("int", "uint")):
+        return True
+    low, high = bounds_of_type(native)
+    return all(low <= value <= high and (isinstance(value, int) or value.is_integer()) for value in known)
 
 
 _TYPED: dict[str, Callable[..., Any]] = {"pandas": _pandas_column, "polars": _polars_column}
