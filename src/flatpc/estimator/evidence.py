@@ -13,7 +13,7 @@ from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
-from flatpc.tables.column import Column
+from flatpc.tables.column import Column, refuse_unseen
 from flatpc.tables.columns import Columns
 from flatpc.tables.forms import TEMPORAL
 from flatpc.tables.reading import RawTable
@@ -47,7 +47,7 @@ def read_evidence(
         if column.rest:
             new = column.is_new(raw)
             if unseen == "raise":
-                column.refuse(raw, new)
+                refuse_unseen(column, raw, new)
             rows[new, j] = np.nan
             rare[rows[:, j] == len(column.categories) - 1, j] = column.log_share
         if unseen == "raise":

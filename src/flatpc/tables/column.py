@@ -162,38 +162,8 @@ class Column:
             at = order[np.minimum(np.searchsorted(values[order], raw.values), len(values) - 1)]
             out = np.where(values[at] == raw.values, at, np.nan)
         if unseen == "raise":
-            self.refuse(raw, known & np.isnan(out))
+            refuse_unseen(self, raw, known & np.isnan(out))
         return out
-
-    def refuse(self, raw: RawColumn, strange: NDArray[np.bool_]) -> None:
-        """Raise for the first of values that the column didn't have in training.
-
-        Parameters
-        ----------
-        raw
-            The column as it was read.
-        strange
-            `[N]`: where they are.
-
-        Raises
-        ------
-        UnseenCategoryError
-            If there is one.
-        """
-        if not strange.any():
-            return
-        row = int(np.flatnonzero(strange)[0])
-        value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
-        given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(plain(value))
-        rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
-        raise UnseenCategoryError(
-            Message(
-                f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({self.listed}). "
-                f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
-                rare,
-                absent,
-            )
-        )
 
     def is_new(self, raw: RawColumn) -> NDArray[np.bool_]:
         """Which texts are of the last category, but weren't among those that share it in training.
@@ -386,6 +356,24 @@ class Column:
         if self.kind == "count" and (codes == np.floor(codes)).all():
             return list(codes.astype(np.int64).tolist())
         return list(codes.tolist())
+
+
+def refuse_unseen(column: Column, raw: RawColumn, strange: NDArray[np.bool_]) -> None:
+    """Raise for the first of values that the column didn't have in training, which are where `strange` is true."""
+    if not strange.any():
+        return
+    row = int(np.flatnonzero(strange)[0])
+    value = raw.values[row] if column.dtype == "text" else float(raw.values[row])
+    given = str(column.shown(np.array([value]))[0]) if column.dtype in TEMPORAL else repr(plain(value))
+    rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
+    raise UnseenCategoryError(
+        Message(
+            f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({column.listed}). "
+            f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
+            rare,
+            absent,
+        )
+    )
 
 
 def _same_unit(raw: RawColumn, dtype: DType) -> RawColumn:
