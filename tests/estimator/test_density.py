@@ -308,6 +308,19 @@ def test_validation_rows_and_groups():
         fp.CircuitDensity(verbose=False).fit(X, groups=[1, 2])
 
 
+@pytest.mark.parametrize(("values", "strange"), [
+    (lambda rng: rng.beta(2, 5, 400) ** 0.2, 1.0),
+    (lambda rng: rng.negative_binomial(2, 0.1, 400).astype(float), -3.0),
+    (lambda rng: rng.negative_binomial(2, 0.1, 400).astype(float), 500.0),
+])  # fmt: skip
+def test_validation_rows_may_hold_values_that_training_rows_cannot(values, strange):
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame({"share": values(rng), "y": rng.normal(size=400)})
+    valid = X[:100].with_columns(share=pl.Series([strange, *X["share"][1:100]]))
+    density = fp.CircuitDensity(effort=0.5, verbose=False).fit(X, valid=valid)
+    assert np.isfinite(density.score_samples(valid)).all()
+
+
 def test_ctrl_c_stops_a_fit_and_who_called_it(monkeypatch):
     """`fp.fit` ends with what it has; the estimator must not go on to the next candidate, nor a grid search to the next fit."""
     real = training.fit

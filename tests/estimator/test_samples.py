@@ -1,8 +1,10 @@
 """Drawn rows are rows that the table could have: of its types, categories, bounds and steps, on every table at hand."""
 
 import os
+from datetime import datetime
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -33,6 +35,36 @@ def test_no_value_is_outside_of_its_column(name):
     density = fp.CircuitDensity(**options, verbose=False).fit(frame)
     drawn = density.sample(DRAWN, random_state=0)
     assert values_outside(density, frame, drawn) == {}
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_what_is_given_is_kept(make):
+    rng = np.random.default_rng(0)
+    towns = np.array(["Ulm"] * 300 + [f"t{i}" for i in range(300)])
+    table = {
+        "k": rng.choice(["a", "b"], 600), "town": towns, "mark": rng.integers(1, 4, 600), "x": rng.normal(size=600).round(1),
+        "day": np.datetime64("2020-01-01", "us") + rng.integers(0, 90, 600) * np.timedelta64(1, "D"),
+    }  # fmt: skip
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(make(table))
+    gaps = {"k": ["zz", None, "a"], "town": ["t7", "new", None], "mark": [9, 1, 2], "x": [None, 0.123, 77.0]}
+    gaps["day"] = [None, datetime(2031, 5, 1), None]
+    given = make(gaps)
+    drawn = density.sample(2, given=given, random_state=0)
+    assert type(drawn) is type(given)
+    for name, values in gaps.items():
+        for said, value in zip([*values, *values], drawn[name].to_list(), strict=True):
+            assert value is not None
+            assert said in (None, value)
+    assert drawn["k"].to_list()[1] in ("a", "b")
+
+
+def test_values_that_a_type_cannot_hold():
+    marks = pd.DataFrame({"mark": np.array([1, 2, 3] * 40, np.uint8), "flag": [True, False] * 60})
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(marks)
+    drawn = density.sample(given=pd.DataFrame({"mark": [300.0, 1.5, np.nan], "flag": [True, False, True]}), random_state=0)
+    assert drawn["mark"].tolist()[:2] == [300, 1.5]
+    assert str(drawn.dtypes["flag"]) == "bool"
+    assert density.sample(5).dtypes.equals(marks.dtypes)
 
 
 def test_values_outside_are_counted():

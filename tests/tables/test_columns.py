@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import sparse
 
+import flatpc as fp
 from flatpc.errors import ColumnTypeError, DataError, MissingValueError, OptionError, ShapeError, SupportError
 from flatpc.tables import Columns, kinds
 from flatpc.tables.column import UnseenCategoryError
@@ -83,6 +84,27 @@ def test_pandas_keeps_index_and_odd_names():
     pd.testing.assert_frame_equal(filled, pd.DataFrame({0: [1.5, 7.0], "b": ["x", "y"]}, index=["p", "q"]))
 
 
+@pytest.mark.parametrize("labels", [[7, 2], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]), ["b", "a"]])
+def test_pandas_columns_keep_their_labels(labels):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=labels)
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(frame)
+    drawn = density.sample(5, random_state=0)
+    assert drawn.columns.equals(frame.columns)
+    assert np.isfinite(density.score(drawn))
+
+
+def test_polars_columns_keep_their_names_and_types():
+    frame = pl.DataFrame({
+        "": pl.Series([1.5, 2.25, 0.5] * 20),
+        "price": pl.Series([Decimal("1.25"), Decimal("2.50"), Decimal("7.75")] * 20, dtype=pl.Decimal(10, 2)),
+        "wide": pl.Series([100_000, 200_001, 150_000] * 20, dtype=pl.Int128),
+    })  # fmt: skip
+    density = fp.CircuitDensity(structure="factorized", effort=0.1, verbose=False).fit(frame)
+    drawn = density.sample(5, random_state=0)
+    assert drawn.schema == frame.schema
+    assert np.isfinite(density.score(drawn))
+
+
 @pytest.mark.parametrize(("values", "kind"), [
     ([0, 1, 1, 0], "binary"),
     ([1.0, 1.0, 1.0], "binary"),
@@ -119,6 +141,19 @@ def test_what_the_user_says_goes():
     assert kinds(X, overrides=["count", "continuous"]) == {"x0": "count", "x1": "continuous"}
     assert kinds(X, overrides={"x1": "binary", 0: "count"}) == {"x0": "count", "x1": "binary"}
     assert Columns.learn(X, {"x1": "categorical"}).columns[1].categories == (0.5, 1.5)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, lambda columns: np.array([*columns.values()]).T])
+def test_numbers_as_text_in_other_tables(make):
+    with pytest.raises(DataError, match="holds numbers as text, such as '20'"):
+        kinds(make({"age": [str(20 + i % 40) for i in range(200)]}))
+
+
+def test_numbers_that_are_names_come_before_positions():
+    X = pd.DataFrame({5: [1.0, 2.0, 3.0] * 3, 0: [1.0, 2.0, 3.0] * 3, 3: [0.5, 1.5, 2.5] * 3})
+    assert kinds(X, overrides={0: "count"}) == {"5": "categorical", "0": "count", "3": "continuous"}
+    assert kinds(X, overrides={5: "count"}) == {"5": "count", "0": "categorical", "3": "continuous"}
+    assert kinds(X, overrides={1: "count"})["0"] == "count"
 
 
 def test_unseen_categories():
@@ -200,6 +235,12 @@ def test_names_in_brackets_are_shown():
     ([f"2020-02-{i % 31 + 1:02d}" for i in range(60)], "dates as text"),
     ([f"{i % 28 + 1}/1/2020 10:30" for i in range(60)], "dates as text"),
     ([*map(str, range(30)), "unknown"], "numbers, but also text such as 'unknown'"),
+    ([str(20 + i % 40) for i in range(200)], "numbers as text, such as '20'; turn them into numbers .pandas.to_numeric"),
+    ([f" {i % 30} " for i in range(60)], "numbers as text, such as ' 0 '"),
+    ([*(f"{i},000" for i in range(1, 40)), "n/a"], "look like numbers with other signs, such as '1,000'; write digits alone"),
+    ([f" {i},000" for i in range(1, 40)], "look like numbers with other signs, such as ' 1,000'"),
+    ([f"${i},234.50" for i in range(1, 40)], "look like numbers with other signs, such as '.1,234.50'"),
+    ([f"{i / 2}%" for i in range(40)], "look like numbers with other signs, such as '0.0%'"),
 ])  # fmt: skip
 def test_texts_that_are_hardly_categories(values, match):
     with pytest.raises(DataError, match=match) as error:

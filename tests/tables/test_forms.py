@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import flatpc as fp
 from flatpc.errors import ColumnTypeError, DataError, OptionError
 from flatpc.tables import Columns, kinds
+from flatpc.tables.column import UnseenCategoryError
 from flatpc.tables.forms import TEMPORAL, Form, bounds_of_type, number_of
 from flatpc.tables.reading import read_matrix, read_raw
 from tests.cli.running import Answer, run
@@ -88,6 +89,21 @@ def test_levels_are_honoured():
     )
     two = pd.DataFrame({"a": pd.Categorical(["x"] * 3, ["y", "x"])})
     assert Columns.learn(two).kinds == {"a": "binary"}
+
+
+@pytest.mark.parametrize(("values", "kind", "dtype"), [
+    (pd.date_range("2020-01-01", periods=30), None, "datetime64[ns]"),
+    (pd.date_range("2020-01-01", periods=30), "categorical", "category"),
+    (range(5), None, "category"),
+    (range(5), "continuous", "int64"),
+    (range(5), "count", "int64"),
+])  # fmt: skip
+def test_levels_that_are_no_text_are_not_lost(values, kind, dtype):
+    frame = pd.DataFrame({"v": pd.Categorical([*values] * 30)})
+    columns = Columns.learn(frame, kind)
+    again = columns.decode(columns.encode(frame))
+    assert again.dtypes["v"] == dtype
+    assert again["v"].tolist() == frame["v"].tolist()
 
 
 def test_dates_are_days_and_times_seconds():
@@ -234,7 +250,26 @@ def test_the_probability_of_rare_texts_is_their_share(tmp_path):
     assert density.probability({"town": "some new town"}) == pytest.approx(400 / 900, abs=0.01)
     density.save(tmp_path / "model")
     again = fp.CircuitDensity.load(tmp_path / "model")
-    assert again.score_samples(pl.DataFrame({"town": ["new"], "x": [0.5]}))[0] == pytest.approx(np.log(4 / 9), abs=0.03)
+    assert again.columns_ == density.columns_
+    rows = pl.DataFrame({"town": ["Ulm", "t7", "other", "new"], "x": [0.5] * 4})
+    scores = again.score_samples(rows)
+    np.testing.assert_array_equal(scores, density.score_samples(rows))
+    assert scores[1] == scores[2] == pytest.approx(np.log(4 / 9 / 400), abs=0.03)
+    assert scores[3] == pytest.approx(np.log(1 / 2 / 901), abs=0.03)
+    assert scores[0] > scores[1] > scores[3]
+
+
+def test_a_text_that_was_never_seen_is_no_rare_one():
+    options = {"effort": 0.05, "verbose": False, "kinds": {"x": "categorical"}}
+    density = fp.CircuitDensity(**options).fit(towns())
+    frame = pl.DataFrame({"town": ["Ulm", "t7", "new"], "x": [0.5] * 3})
+    scores, causes = density.anomaly_score(frame, explain=True)
+    assert scores.argmax() == causes[:, 0].argmax() == 2
+    assert causes[0, 0] < causes[1, 0]
+    careful = fp.CircuitDensity(unseen="raise", **options).fit(towns())
+    np.testing.assert_array_equal(careful.score_samples(frame[:2]), density.score_samples(frame[:2]))
+    with pytest.raises(UnseenCategoryError, match="Column 'town' has the value 'new' in row 2"):
+        careful.score_samples(frame)
 
 
 def test_identifiers_are_refused_still():

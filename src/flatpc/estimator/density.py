@@ -18,7 +18,7 @@ from flatpc._typing import Array
 from flatpc.errors import OptionError, ShapeError
 from flatpc.estimator import uncertainty
 from flatpc.estimator.drawing import draw
-from flatpc.estimator.evidence import Evidence, read_events, read_evidence
+from flatpc.estimator.evidence import Evidence, read_events, read_evidence, read_judges
 from flatpc.estimator.files import read, write
 from flatpc.estimator.from_sources import Reading, filled, over_blocks
 from flatpc.estimator.imputing import HOW, fill
@@ -206,19 +206,13 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         validation = as_source(valid)
         if validation is not None:
             valid = validation.sample(seed=options["seed"])
-        judges = (
-            None
-            if valid is None
-            else Sample.read(
-                self.columns_.encode(
-                    self._read(valid, reset=False), self.missing, "missing" if self.unseen == "rare" else self.unseen
-                ),
-                valid_weight,
-            )
-        )
+        judges, families = None, [column.families for column in self.columns_.columns]
+        if valid is not None:
+            judging, families = read_judges(self.columns_, self._read(valid, reset=False), self.missing, self.unseen)
+            judges = Sample.read(judging, valid_weight)
         found = search(
             rows,
-            [column.families for column in self.columns_.columns],
+            families,
             valid=judges,
             missing="marginalize",
             names=self.columns_.names,
@@ -504,7 +498,8 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
         n_samples
             Number of rows; given a table, of each of its rows.
         given
-            What is known: a dict of columns with a value, a list of values, or `(low, high)` of numbers; or a table with gaps.
+            What is known: a dict of columns with a value, a list of values, or `(low, high)` of numbers; or a table with gaps,
+            whose other values stay as they are.
         random_state
             Random seed; None draws anew each time.
 
@@ -521,12 +516,13 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             If what is given has probability zero.
         """
         check_is_fitted(self)
-        n, rows, events = whole_number("n_samples", n_samples, 1), None, None
+        n, rows, events, table = whole_number("n_samples", n_samples, 1), None, None, None
         if isinstance(given, Mapping):
             events = read_events(self.columns_, given, "given")
         elif given is not None:
-            rows = self._evidence(given, missing="marginalize")[0].rows
-        return self.columns_.decode(draw(self.circuit_, self.columns_, n, _seed(random_state), rows, events))
+            evidence, table = self._evidence(given, missing="marginalize")
+            rows = evidence.rows
+        return self.columns_.decode(draw(self.circuit_, self.columns_, n, _seed(random_state), rows, events), given=table)
 
     def impute(self, X: Any, *, how: str = "mean", random_state: Any = None) -> Any:
         """The table with its missing values filled in given each row's others; what is known stays as it is.

@@ -13,7 +13,7 @@ from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.errors import OptionError
 from flatpc.families.base import Family
-from flatpc.tables.column import Column
+from flatpc.tables.column import Column, refuse_unseen
 from flatpc.tables.columns import Columns
 from flatpc.tables.forms import TEMPORAL
 from flatpc.tables.reading import RawTable
@@ -26,7 +26,7 @@ class Evidence:
     rows: Array
     """`[N, D]`: codes and numbers; NaN where a value is missing or unknown to the circuit."""
     rare: Array
-    """`[N, D]`: the log-probability of values that are unknown to the circuit; 0 elsewhere."""
+    """`[N, D]`: log-probabilities of values unknown to the circuit, and of one text of a shared category; 0 elsewhere."""
 
 
 def read_evidence(
@@ -34,16 +34,23 @@ def read_evidence(
 ) -> Evidence:
     """The table for the circuit. With `unseen="rare"`, a value that the circuit gives no probability has the column's `rare` one.
 
-    It says nothing about other columns: they are judged as if it were missing. Numbers between the steps of a column that was
-    rounded are rounded.
+    It says nothing about other columns: they are judged as if it were missing. Rare texts that share a category have equal parts
+    of its probability, and a text that is none of them is unknown. Numbers between the steps of a column that was rounded are
+    rounded.
     """
     rows = columns.encode(table, missing, unseen, ignore=ignore)
     rare = np.zeros_like(rows)
-    if unseen == "raise":
-        return Evidence(rows, rare)
     spreads: Array | None = None
     for j, (column, raw) in enumerate(zip(columns.columns, columns.matched(table), strict=True)):
         if j == ignore:
+            continue
+        if column.rest:
+            new = column.is_new(raw)
+            if unseen == "raise":
+                refuse_unseen(column, raw, new)
+            rows[new, j] = np.nan
+            rare[rows[:, j] == len(column.categories) - 1, j] = column.log_share
+        if unseen == "raise":
             continue
         if not column.is_discrete:
             families = circuit.families_of_variables[j]
@@ -59,6 +66,25 @@ def read_evidence(
                 cost -= np.log(spreads[j])  # a density: spread over as much as the column's values are
             rare[strange, j] = cost
     return Evidence(rows, rare)
+
+
+def read_judges(columns: Columns, table: RawTable, missing: str, unseen: str) -> tuple[Array, list[tuple[Family, ...]]]:
+    """Rows to choose by, and the families of each column that allow all of its values there.
+
+    Values that none allows are missing; where each family leaves out some, all stay, and what any of them leaves out is missing.
+    """
+    rows, offered = columns.encode(table, missing, "missing" if unseen == "rare" else unseen), []
+    for j, column in enumerate(columns.columns):
+        families = column.families
+        if not column.is_discrete:
+            outside = np.array([family.outside(rows[:, j]) for family in families])
+            rows[outside.all(axis=0), j] = np.nan
+            outside &= ~np.isnan(rows[:, j])
+            families = tuple(family for family, some in zip(families, outside, strict=True) if not some.any()) or families
+            if families == column.families:
+                rows[outside.any(axis=0), j] = np.nan
+        offered.append(families)
+    return rows, offered
 
 
 def _on_grid(family: Family, x: Array) -> Array:

@@ -22,7 +22,7 @@ from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.files import load_all, save
 from flatpc.errors import FileFormatError
 from flatpc.families.base import Family
-from flatpc.tables.column import RARE, Column
+from flatpc.tables.column import DIGEST, RARE, Column
 from flatpc.tables.columns import Columns
 from flatpc.tables.forms import TEMPORAL, Form, is_zone
 from flatpc.tables.reading import DType
@@ -115,6 +115,8 @@ def _to_json(column: Column) -> dict[str, Any]:
         out["form"] = {name: value for name, value in asdict(column.form).items() if value != getattr(Form(), name)}
     if column.other:
         out["other"] = True
+    if column.rest:
+        out["rest"] = column.rest.hex()
     return out
 
 
@@ -144,7 +146,7 @@ def _from_json(given: object) -> Columns:
         raise FileFormatError(f"its columns are not a list. {_AGAIN}")
     columns = []
     for j, read in enumerate(given):
-        if not isinstance(read, dict) or set(read) - {"traits", "rare", "form", "other"} != {
+        if not isinstance(read, dict) or set(read) - {"traits", "rare", "form", "other", "rest"} != {
             "name",
             "kind",
             "dtype",
@@ -163,8 +165,12 @@ def _from_json(given: object) -> Columns:
         form, other = _form(j, read.get("form", {})), read.get("other", False)
         if type(other) is not bool or (other and read["dtype"] != "text"):
             raise FileFormatError(f"its column {j} has a category of others, {show(other)}. {_AGAIN}")
+        rest = read.get("rest", "")
+        if not isinstance(rest, str) or not re.fullmatch(f"([0-9a-f]{{{2 * DIGEST}}})*", rest) or (rest and not other):
+            raise FileFormatError(f"its column {j} has the digests of rare texts {show(rest)}. {_AGAIN}")
         column = Column(
-            read["name"], read["kind"], read["dtype"], read["why"], tuple(read["categories"]), traits, rare, form, other
+            read["name"], read["kind"], read["dtype"], read["why"], tuple(read["categories"]), traits, rare, form, other,
+            bytes.fromhex(rest),
         )  # fmt: skip
         _check_categories(j, column)
         columns.append(column)

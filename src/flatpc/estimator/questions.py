@@ -340,6 +340,8 @@ class Questions:
             better = rows[known].copy()
             better[:, j] = self._best(column, rows[known], j)
             best = np.asarray(circuit.log_prob(better, missing="marginalize"))
+            if column.rest:
+                best[better[:, j] == len(column.categories) - 1] += column.log_share
             with np.errstate(invalid="ignore"):
                 gain = best - own[known] - evidence.rare[known, j]
             out[known, j] = np.maximum(np.where(np.isnan(gain), 0.0, gain), 0.0)
@@ -349,7 +351,9 @@ class Questions:
         """The most probable value of a column given the rest."""
         asked = np.where(np.arange(rows.shape[1]) == j, np.nan, rows)
         if column.is_discrete:
-            return np.asarray(log_conditional(self.circuit_, asked, j, len(column.categories)).argmax(axis=1), np.float64)
+            log_prob = log_conditional(self.circuit_, asked, j, len(column.categories))
+            log_prob[:, -1] += column.log_share
+            return np.asarray(log_prob.argmax(axis=1), np.float64)
         return conditional(self.circuit_, asked, variable=j).mode()
 
     def _numbers(self, column: str | int) -> Column:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flatpc._messages import Message, Option, some_of
 from flatpc._options import shown
@@ -25,6 +28,19 @@ from flatpc.tables.traits import Traits
 
 RARE = 1e-3
 """The probability of a value that training rows don't have, of a column that doesn't say how many it had."""
+
+
+DIGEST = 8
+"""Bytes by which a rare text is known again."""
+
+
+def digest(text: str) -> bytes:
+    """By which a rare text is known again.
+
+    >>> digest("Ulm").hex()
+    '19bbad3f5a5f1ee9'
+    """
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 class UnseenCategoryError(SupportError):
@@ -64,6 +80,8 @@ class Column:
     """How its values are written in the table: types, time zones, digits."""
     other: bool = False
     """Whether the last category is for all texts that are not among the frequent ones."""
+    rest: bytes = field(default=b"", repr=False)
+    """Digests of these texts, in order; none if it isn't known which they were."""
     suitable: tuple[Family, ...] = field(default=(), compare=False)
     """What `families` are, if not the usual one of its kind; no file keeps it, as what was chosen is in the circuit."""
 
@@ -93,6 +111,11 @@ class Column:
     def listed(self) -> str:
         """The first of these for a message."""
         return some_of([str(value) if self.dtype in TEMPORAL else repr(value) for value in self.values])
+
+    @property
+    def log_share(self) -> float:
+        """The log-probability of one of the texts that share the last category, on average; 0 if they are not known."""
+        return -math.log(len(self.rest) / DIGEST) if self.rest else 0.0
 
     @property
     def is_discrete(self) -> bool:
@@ -138,21 +161,37 @@ class Column:
             order = np.argsort(values)  # levels have an order of their own
             at = order[np.minimum(np.searchsorted(values[order], raw.values), len(values) - 1)]
             out = np.where(values[at] == raw.values, at, np.nan)
-        strange = known & np.isnan(out)
-        if unseen == "raise" and strange.any():
-            row = int(np.flatnonzero(strange)[0])
-            value = raw.values[row] if self.dtype == "text" else float(raw.values[row])
-            given = str(self.shown(np.array([value]))[0]) if self.dtype in TEMPORAL else repr(plain(value))
-            rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
-            raise UnseenCategoryError(
-                Message(
-                    f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({self.listed}). "
-                    f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
-                    rare,
-                    absent,
-                )
-            )
+        if unseen == "raise":
+            refuse_unseen(self, raw, known & np.isnan(out))
         return out
+
+    def is_new(self, raw: RawColumn) -> NDArray[np.bool_]:
+        """Which texts are of the last category, but weren't among those that share it in training.
+
+        >>> import polars as pl
+        >>> import flatpc as fp
+        >>> from flatpc.tables.reading import read_raw
+        >>> towns = pl.DataFrame({"town": ["Ulm"] * 400 + [f"t{i}" for i in range(300)]})
+        >>> town = fp.tables.Columns.learn(towns).columns[0]
+        >>> town.is_new(read_raw(pl.DataFrame({"town": ["Ulm", "t7", "new"]})).columns[0]).tolist()
+        [False, False, True]
+
+        Parameters
+        ----------
+        raw
+            The column as it was read.
+
+        Returns
+        -------
+        array
+            `[N]`; none of them if it isn't known which texts there were.
+        """
+        if not self.rest or raw.dtype != "text":
+            return np.zeros(len(raw.values), np.bool_)
+        texts = sorted({value for value in raw.values if value is not None} - set(self.categories))
+        seen = np.isin(np.frombuffer(b"".join(map(digest, texts)), ">u8"), np.frombuffer(self.rest, ">u8"))
+        new = {text for text, known in zip(texts, seen, strict=True) if not known}
+        return np.array([value in new for value in raw.values], np.bool_)
 
     def rounded(self, x: Array) -> Array:
         """Numbers rounded to the column's resolution and kept within its bounds; atoms stay as they are.
@@ -271,6 +310,44 @@ class Column:
         """
         return self.form.restored(self.dtype, self._values(codes, whole))
 
+    def kept(self, values: list[Any], raw: RawColumn) -> list[Any]:
+        """Decoded values, with what is known of them as it was given: a text of the last category, or one that was never seen.
+
+        >>> import polars as pl
+        >>> import flatpc as fp
+        >>> from flatpc.tables.reading import read_raw
+        >>> town = fp.tables.Columns.learn(pl.DataFrame({"town": ["Ulm", "Bonn"] * 4})).columns[0]
+        >>> town.kept(["Ulm", "Ulm"], read_raw(pl.DataFrame({"town": ["Rom", None]})).columns[0])
+        ['Rom', 'Ulm']
+
+        Parameters
+        ----------
+        values
+            `[n · N]`: for all rows, n times one after the other.
+        raw
+            The column as it was read, N values with gaps.
+
+        Returns
+        -------
+        list
+            Values as they are in the table.
+        """
+        rows = np.flatnonzero(~raw.missing)
+        if len(rows) == 0:
+            return values
+        known = _same_unit(self._without_text(raw), self.dtype).values[rows]
+        said = known.tolist()
+        if self.dtype != "text" and (self.is_discrete or self.kind == "count"):
+            said = [plain(number) for number in said]
+        elif self.dtype == "integer":
+            said = [round(number) for number in said]
+        given = dict(zip(rows.tolist(), self.form.restored(self.dtype, said), strict=True))
+        n, out = len(raw.values), list(values)
+        for i, value in enumerate(values):
+            if i % n in given and given[i % n] != value:
+                out[i] = given[i % n]
+        return out
+
     def _values(self, codes: Array, whole: bool) -> list[Any]:
         if self.is_discrete:
             return [self.categories[int(code)] for code in codes]
@@ -279,6 +356,24 @@ class Column:
         if self.kind == "count" and (codes == np.floor(codes)).all():
             return list(codes.astype(np.int64).tolist())
         return list(codes.tolist())
+
+
+def refuse_unseen(column: Column, raw: RawColumn, strange: NDArray[np.bool_]) -> None:
+    """Raise for the first of values that the column didn't have in training, which are where `strange` is true."""
+    if not strange.any():
+        return
+    row = int(np.flatnonzero(strange)[0])
+    value = raw.values[row] if column.dtype == "text" else float(raw.values[row])
+    given = str(column.shown(np.array([value]))[0]) if column.dtype in TEMPORAL else repr(plain(value))
+    rare, absent = Option("unseen", "rare"), Option("unseen", "missing")
+    raise UnseenCategoryError(
+        Message(
+            f"{raw.label} has the value {given} in row {row}, which it didn't have in training ({column.listed}). "
+            f"Correct it, or pass {rare} to give such values a small probability, or {absent}.",
+            rare,
+            absent,
+        )
+    )
 
 
 def _same_unit(raw: RawColumn, dtype: DType) -> RawColumn:

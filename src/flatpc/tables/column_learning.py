@@ -12,7 +12,7 @@ from flatpc._typing import Array
 from flatpc.errors import DataError
 from flatpc.families.poisson import Poisson
 from flatpc.tables.calendar import on_calendar
-from flatpc.tables.column import Column, plain
+from flatpc.tables.column import Column, digest, plain
 from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, bounds_of_type, kind_of_moments, number_of_text, step_of_moments
 from flatpc.tables.reading import RawColumn, refuse_infinite
 from flatpc.tables.recognition import MAX_CATEGORIES, MAX_TEXTS, Kind, frequent_texts, recognize
@@ -21,6 +21,9 @@ from flatpc.tables.traits import Traits
 
 OTHER = "other"
 """What a category of rare texts is called, with a sign more if that is a frequent text."""
+
+MOST_SHARED = 1 << 20
+"""Rare texts that a column knows again; of more, it is as if all had been seen."""
 
 
 def learn_column(
@@ -61,7 +64,9 @@ def learn_column(
         rest = OTHER
         while rest in frequent:
             rest += "_"
-        return Column(raw.name, kind, raw.dtype, why, (*frequent, rest), other=True, **how)
+        shared = set(categories) - set(frequent)
+        digests = b"".join(sorted(map(digest, shared))) if len(shared) <= MOST_SHARED else b""
+        return Column(raw.name, kind, raw.dtype, why, (*frequent, rest), other=True, rest=digests, **how)
     if kind == "binary" and len(categories) > 2:
         raise DataError(f"{raw.label} has {len(categories)} different values, so it can't be binary; choose categorical.")
     return Column(raw.name, kind, raw.dtype, why, categories, **how)

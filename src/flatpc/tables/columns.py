@@ -65,6 +65,8 @@ class Columns:
     """What the table was: rows are decoded into the same."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What looks like a mistake, but need not be one."""
+    labels: Any = field(default=None, compare=False, repr=False)
+    """What a pandas frame calls its columns: text, numbers or several levels of them; no file keeps it."""
 
     @staticmethod
     def learn(X: Any, kinds: Overrides = None, *, sample_weight: Any = None) -> Columns:
@@ -113,7 +115,8 @@ class Columns:
             learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), raw.name in follow, weights)
             for raw in table.columns
         )
-        return Columns(learnt, table.container, notes)
+        labels = getattr(table.native, "columns", None) if table.container == "pandas" else None
+        return Columns(learnt, table.container, notes, labels)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -231,7 +234,9 @@ class Columns:
         by_name = {raw.name: raw for raw in table.columns}
         return tuple(by_name[name] for name in self.names)
 
-    def decode(self, rows: Array, like: RawTable | None = None, container: str | None = None) -> Any:
+    def decode(
+        self, rows: Array, like: RawTable | None = None, container: str | None = None, given: RawTable | None = None
+    ) -> Any:
         """Rows of codes and numbers as a table of names and numbers, whole ones in a column of integers.
 
         Parameters
@@ -242,6 +247,8 @@ class Columns:
             A table whose gaps to fill: what is not missing there stays as it is.
         container
             What to make: `"numpy"`, `"torch"`, `"pandas"`, `"polars"`; by default what was learnt from.
+        given
+            A table with gaps that rows were drawn for, all of its rows once or several times: what is known there stays.
 
         Returns
         -------
@@ -260,9 +267,13 @@ class Columns:
             new = {place[raw.name]: column.decode(rows[:, j], raw.dtype == "integer") for j, (column, raw) in pairs}
             return fill_in(like, new)
         values = [column.decode(rows[:, j], column.dtype == "integer") for j, column in enumerate(self.columns)]
+        if given is not None:
+            values = [column.kept(v, raw) for column, v, raw in zip(self.columns, values, self.matched(given), strict=True)]
         wanted = container or self.container
-        kept = [(column.form, column.categories) for column in self.columns] if wanted == self.container else None
-        return new_table(self.names, values, wanted, kept)
+        if wanted != self.container:
+            return new_table(self.names, values, wanted)
+        kept = [(column.form, column.values) for column in self.columns]
+        return new_table(self.names, values, wanted, kept, self.labels)
 
     def _checked(self, rows: Any) -> Array:
         """Rows of which every value stands for something."""

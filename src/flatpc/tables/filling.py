@@ -6,6 +6,7 @@ whole number stands where whole numbers are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flatpc._extras import need
-from flatpc.tables.forms import TEMPORAL, Form
+from flatpc.tables.forms import TEMPORAL, Form, bounds_of_type
 from flatpc.tables.reading import RawColumn, RawTable
 
 Values = Sequence[Any]
@@ -22,17 +23,23 @@ Kept = Sequence[tuple[Form, tuple[Any, ...]]]
 """Of each column, its form and its categories."""
 
 
-def new_table(names: Sequence[str], values: Sequence[Values], container: Any, kept: Kept | None = None) -> Any:
+def new_table(
+    names: Sequence[str], values: Sequence[Values], container: Any, kept: Kept | None = None, labels: Any = None
+) -> Any:
     """A table of a kind: `numpy`, `torch`, `pandas`, `polars` or another library that narwhals knows.
 
-    Columns of pandas and polars have the types that `kept` tells, where these can hold their values.
+    Columns of pandas and polars have the types that `kept` tells, where these can hold their values. `labels` are what a pandas
+    frame calls its columns, if not as `names` has it.
     """
     if container in ("numpy", "torch"):
         return _array(values, container)
     stored = {name: _storable(column) for name, column in zip(names, values, strict=True)}
     if kept is not None and container in _TYPED:
         typed = _TYPED[container]
-        return _frame(container, {name: typed(name, stored[name], *how) for name, how in zip(names, kept, strict=True)})
+        frame = _frame(container, {name: typed(name, stored[name], *how) for name, how in zip(names, kept, strict=True)})
+        if labels is not None:
+            frame.columns = labels
+        return frame
     import narwhals as nw
 
     return nw.from_dict(stored, backend=container).to_native()
@@ -45,20 +52,22 @@ def _frame(container: str, columns: Mapping[str, Any]) -> Any:
         return pd.DataFrame(columns)
     import polars as pl
 
-    return pl.DataFrame(list(columns.values()))
+    return pl.DataFrame(columns)  # by name: a series without one would be given one
 
 
 def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
     import pandas as pd
 
     out = pd.Series(list(values), name=name, dtype=object if form.native == "object" else None)
-    if not form.native:
+    if not form.native or (form.native == "category" and not levels):
         return out
     try:
         dtype: Any = pd.CategoricalDtype(levels, form.ordered) if form.native == "category" else form.native
-        return out.astype(dtype)
+        typed = out.astype(dtype)
     except (TypeError, ValueError, OverflowError):
         return out
+    # What no level is would be missing.
+    return typed if typed.isna().sum() <= out.isna().sum() and _holds(form.native, values) else out
 
 
 def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:
@@ -69,7 +78,8 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
     if kind == "Enum":
         dtype = pl.Enum(list(levels))
     elif kind == "Decimal":
-        dtype = pl.Decimal(38, form.digits or 0)
+        precision = re.search(r"precision=(\d+)", form.native)
+        dtype = pl.Decimal(int(precision[1]) if precision else 38, form.digits or 0)
     elif kind in ("Datetime", "Duration"):
         named = form.native.split("time_unit='")[-1][:2]
         unit: Any = named if named in ("ms", "us", "ns") else "us"
@@ -79,12 +89,25 @@ def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
         typed = plain if dtype is None else pl.Series(name, values, dtype=dtype, strict=False)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         return plain
-    return plain if typed.null_count() > plain.null_count() else typed  # what a type can't hold would be null
+    # What a type can't hold would be null.
+    return typed if typed.null_count() <= plain.null_count() and _holds(form.native, values) else plain
+
+
+def _holds(native: str, values: Values) -> bool:
+    """Whether values of a type of booleans or whole numbers stay what they are; other types are asked otherwise."""
+    kind = native.lower()
+    known = [value for value in values if value is not None]
+    if kind.startswith("bool"):
+        return all(value in (0, 1) for value in known)
+    if not kind.startswith(("int", "uint")):
+        return True
+    low, high = bounds_of_type(native)
+    return all(low <= value <= high and (isinstance(value, int) or value.is_integer()) for value in known)
 
 
 _TYPED: dict[str, Callable[..., Any]] = {"pandas": _pandas_column, "polars": _polars_column}
 _POLARS = (
-    "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
+    "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Boolean",
     "String", "Categorical", "Date", "Time",
 )  # fmt: skip
 """Types whose names say all about them."""

@@ -49,6 +49,7 @@ MANY = 20
 """So is one of so many texts, or more, that has none of them twice."""
 _KINDS = Option("kinds")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
+_SIGNS = re.compile(r"\s*[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*[%$€£¥]?\s*")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 
 
@@ -98,16 +99,29 @@ def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:
             text = f"{column.label} holds dates as text, such as {texts[0]!r}; write all of them like '2020-01-31'"
             raise DataError(Message(f"{text} (pandas.to_datetime reads many forms), or {DROP}, or {said}.", DROP, option))
     if n > MAX_CATEGORIES and all(_THOUSANDS.match(text) or is_number(text) for text in texts):
-        first = next(text for text in texts if "," in text)
+        first = next((text for text in texts if "," in text), "")
         text = f"{column.label} holds numbers with commas between thousands, such as {first!r}; write them without."
+        if not first:
+            text = f"{column.label} holds numbers as text, such as {texts[0]!r}; turn them into numbers (pandas.to_numeric, "
+            text += "or cast(polars.Float64) in polars)."
         raise DataError(Message(f"{text} Or {said}.", option))
     frequent = frequent_texts(known) if n > MAX_TEXTS else ()
     if (n > MAX_TEXTS and not frequent) or n == len(known) >= MANY:
+        signed = [text for text in texts if _with_signs(text)]
+        if len(signed) > n / 2:
+            first = next((text for text in signed if not is_number(text)), signed[0])
+            text = f"{column.label} holds {n:,} different texts that look like numbers with other signs, such as {first!r}"
+            raise DataError(Message(f"{text}; write digits alone, and nothing where a number is unknown. Or {said}.", option))
         text = f"{column.label} holds {n:,} different texts, as names or identifiers do; {DROP}, or {said}."
         raise DataError(Message(text, DROP, option))
     if frequent:
         return "categorical", f"{len(frequent)} frequent texts of {n:,}"
     return ("binary", "two texts") if n == 2 else ("categorical", "one text" if n == 1 else f"{n} texts")
+
+
+def _with_signs(text: str) -> bool:
+    """Whether it is a number, perhaps with blanks, commas between thousands, a currency or a per cent sign."""
+    return is_number(text) or _SIGNS.fullmatch(text) is not None
 
 
 def frequent_texts(known: NDArray[Any]) -> tuple[str, ...]:
@@ -146,7 +160,11 @@ def read_overrides(overrides: Overrides, names: Sequence[str]) -> dict[str, Kind
     out: dict[str, Kind] = {}
     known = set(names)
     for key, kind in given.items():
-        name = names[key] if isinstance(key, int) and 0 <= key < len(names) else key
+        name: Any = key
+        if not isinstance(key, str) and str(key) in known:  # frames may have numbers for names
+            name = str(key)
+        elif isinstance(key, int) and 0 <= key < len(names):
+            name = names[key]
         if name not in known:
             text = f"{_KINDS} names the column {key!r}, which the table doesn't have; it has {some_of(names)}."
             raise OptionError(Message(text, _KINDS), option="kinds")
