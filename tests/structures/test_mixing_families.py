@@ -57,7 +57,7 @@ def test_likelihoods_are_those_of_the_formula_on_both_engines():
 def test_em_never_lowers_the_likelihood(seed):
     X = two_kinds(300, seed)
     tree = fp.structures.hclt(X, 3, family="gaussian", seed=seed)
-    both = fp.structures.mix_families(tree, {0: [fp.StudentT(), fp.Logistic(), "exponential"]}, seed=seed)
+    both = fp.structures.mix_families(tree, families={0: [fp.StudentT(), fp.Logistic(), "exponential"]}, seed=seed)
     learnt = fp.fit(both, X, epochs=25, batch_size=None, dtype="float64", progress=False)
     assert (np.diff(learnt.history["train_nll"]) <= 1e-9).all()
 
@@ -66,7 +66,7 @@ def test_ties_stay_ties():
     shared = [fp.Input(0, fp.Gaussian(), 2), fp.Input(1, fp.Gaussian(), 2, tie=0), fp.Product((0, 1)), fp.Sum((2,))]
     units = {"mean": [0.0, 5.0], "variance": [1.0, 2.0]}
     circuit = fp.Circuit(shared, {0: units, 3: [[0.4, 0.6]]})
-    both = fp.structures.mix_families(circuit, {0: fp.StudentT(), 1: fp.StudentT()})
+    both = fp.structures.mix_families(circuit, families={0: fp.StudentT(), 1: fp.StudentT()})
     assert [getattr(node, "tie", None) for node in both.nodes] == [None, None, None, 0, 1, 2, None, None]
     X = np.random.default_rng(0).normal(size=(50, 2))
     learnt = fp.fit(both, X, epochs=2, progress=False).circuit
@@ -76,7 +76,7 @@ def test_ties_stay_ties():
 def test_what_is_no_further_family_changes_nothing():
     X = two_kinds(100)
     circuit = fp.structures.mixture(X, 2, blocks=None)
-    same = fp.structures.mix_families(circuit, {1: fp.Gaussian()})
+    same = fp.structures.mix_families(circuit, families={1: fp.Gaussian()})
     np.testing.assert_array_equal(same.log_prob(X), circuit.log_prob(X))
     assert len(same.nodes) == len(circuit.nodes)
 
@@ -89,9 +89,9 @@ def test_what_is_no_further_family_changes_nothing():
 def test_wrong_families_are_refused(families, said):
     X = two_kinds(100)
     with pytest.raises(fp.FlatpcError, match=said):
-        fp.structures.mix_families(fp.structures.mixture(X, 2, blocks=None), families)
+        fp.structures.mix_families(fp.structures.mixture(X, 2, blocks=None), families=families)
     with pytest.raises(fp.FlatpcError, match="shared with other columns"):
-        fp.structures.mix_families(fp.structures.mixture(X, 2), {0: fp.StudentT()})
+        fp.structures.mix_families(fp.structures.mixture(X, 2), families={0: fp.StudentT()})
 
 
 def test_a_search_tries_them_if_there_is_much_work_to_do(monkeypatch):

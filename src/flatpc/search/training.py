@@ -443,7 +443,7 @@ def build(plan: Plan, rows: Sample, task: Task, copy: int = 0, whole: int = 0) -
         if np.isnan(sample.X).all(axis=0).any():
             sample = rows
     circuit = plan.build(sample, task.families_of(plan), seed)
-    return mix_families(circuit, task.others, seed=seed) if plan.mixed else circuit
+    return mix_families(circuit, families=task.others, seed=seed) if plan.mixed else circuit
 
 
 def batch_size(n_rows: int, number: int) -> int:

@@ -23,7 +23,7 @@ DRAWN, STEPS = 200, 20
 
 
 def mix_families(
-    circuit: Circuit, families: Mapping[int, str | Family | Sequence[str | Family]], *, share: float = 0.25, seed: int = 0
+    circuit: Circuit, *, families: Mapping[int, str | Family | Sequence[str | Family]], share: float = 0.25, seed: int = 0
 ) -> Circuit:
     """Each unit of a column's inputs as a mixture of several families, whose weights `fp.fit` learns with everything else.
 
@@ -31,7 +31,7 @@ def mix_families(
     >>> import flatpc as fp
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(-9, 1, (400, 1)), rng.exponential(2, (400, 1))])
-    >>> both = fp.structures.mix_families(fp.structures.mixture(X, 2, blocks=None), {0: fp.Exponential()})
+    >>> both = fp.structures.mix_families(fp.structures.mixture(X, 2, blocks=None), families={0: fp.Exponential()})
     >>> learnt = fp.fit(both, X, epochs=30, progress=False).circuit
     >>> sorted(np.asarray(learnt.parameters[2]).round().tolist())  # an exponential unit, and a Gaussian one
     [[0.0, 1.0], [1.0, 0.0]]
