@@ -18,7 +18,7 @@ def two_kinds(n=2000, seed=0):
 
 def start(X, **options):
     return fp.structures.mix_families(
-        fp.structures.mixture(X, 2, blocks=None), {0: fp.Exponential(), 1: "exponential"}, **options
+        fp.structures.mixture(X, 2, blocks=None), families={0: fp.Exponential(), 1: "exponential"}, **options
     )
 
 
