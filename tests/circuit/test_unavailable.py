@@ -10,7 +10,6 @@ import flatpc as fp
 from flatpc.errors import FamilyError
 
 
-@fp.families.register
 @dataclass(frozen=True)
 class Bare(fp.Family):
     """A density and nothing else."""

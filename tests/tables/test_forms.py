@@ -92,7 +92,7 @@ def test_levels_are_honoured():
 
 
 @pytest.mark.parametrize(("values", "kind", "dtype"), [
-    (pd.date_range("2020-01-01", periods=30), None, "datetime64[ns]"),
+    (pd.date_range("2020-01-01", periods=30), None, "datetime64"),
     (pd.date_range("2020-01-01", periods=30), "categorical", "category"),
     (range(5), None, "category"),
     (range(5), "continuous", "int64"),
@@ -102,7 +102,7 @@ def test_levels_that_are_no_text_are_not_lost(values, kind, dtype):
     frame = pd.DataFrame({"v": pd.Categorical([*values] * 30)})
     columns = Columns.learn(frame, kind)
     again = columns.decode(columns.encode(frame))
-    assert again.dtypes["v"] == dtype
+    assert str(again.dtypes["v"]).split("[")[0] == dtype
     assert again["v"].tolist() == frame["v"].tolist()
 
 
