@@ -9,15 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, softmax
+from scipy.special import entr
 
 from flatpc._options import instance, number, put, several, whole_number, wrong
 from flatpc._typing import Array
-from flatpc.errors import OptionError, ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.errors import OptionError
+from flatpc.families.base import Cost, Family, Parameters, Statistics, ratio
 from flatpc.families.discretized import Discretized
+from flatpc.families.hurdle import Hurdle
 from flatpc.families.initialize import random_simplex
-from flatpc.families.wrapping import Wrapping
+from flatpc.families.shares import between, check_shares, logs_of, pull, shares_from, shares_of
+from flatpc.families.wrapping import Wrapping, refuse_unsuited
 
 NEAR = 1e-9
 """Of a step: numbers so little below a border are beyond it, but for rounding errors."""
@@ -53,7 +55,8 @@ class Cyclic(Wrapping):
     Raises
     ------
     OptionError
-        If the family is discrete, has atoms or cycles, `parts` are not whole numbers of at least 2, or the step is not positive.
+        If the family is discrete, has atoms or cycles, or is over several variables; if `parts` are not whole numbers of at least
+        2, or the step is not positive.
     """
 
     parts: tuple[int, ...] = (7,)
@@ -63,8 +66,9 @@ class Cyclic(Wrapping):
 
     def __post_init__(self) -> None:
         instance("Cyclic: family", self.family, Family, "a continuous family, such as fp.Gaussian()")
-        if self.family.discrete or self.family.set_apart or self.family.runs_in_cycles:
-            which = "is discrete" if self.family.discrete else "has atoms" if self.family.set_apart else "has cycles already"
+        refuse_unsuited("Cyclic", self.family)
+        if self.family.discrete or self.family.runs_in_cycles:
+            which = "is discrete" if self.family.discrete else "has cycles already"
             raise OptionError(f"Cyclic: family is {self.family}, which {which}; give another, such as fp.Gaussian().")
         numbers = "one or more whole numbers, such as (7,)"
         given = several("Cyclic: parts", self.parts, numbers)
@@ -122,11 +126,7 @@ class Cyclic(Wrapping):
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Shares on the simplex; the family's own."""
         for name in self._shares:
-            check_probability(parameters[name], where)
-            total = parameters[name].sum(axis=1)
-            if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
-                unit = int(np.argmax(abs(total - 1)))
-                raise ParameterError(f"{where}: {name} of unit {unit} sums to {total[unit]:.9g}, not 1.")
+            check_shares(parameters[name], where, f"shares {name}")
         self.family.check_parameters(self._own(parameters), where)
 
     # ---- values -----------------------------------------------------------------------------------------------------------
@@ -150,8 +150,10 @@ class Cyclic(Wrapping):
 
     def outside(self, x: Array) -> NDArray[np.bool_]:
         """Infinite numbers, and those of cycles that the family doesn't reach."""
-        beyond = self._cycles.outside(self._place(x)[0])
-        return np.asarray(~np.isnan(x) & (np.isinf(x) | beyond))
+        return self._beyond(x, self._place(x)[0])
+
+    def _beyond(self, x: Array, middle: Array) -> NDArray[np.bool_]:
+        return np.asarray(~np.isnan(x) & (np.isinf(x) | self._cycles.outside(middle)))
 
     def support(self) -> str:
         """The values in words."""
@@ -187,8 +189,8 @@ class Cyclic(Wrapping):
 
     def log_density(self, parameters: Parameters, x: Array) -> Array:
         """Of the cycle, of the part in it, and of a place in the part; 0 where x is NaN."""
-        beyond = self.outside(x)
         middle, phase = self._place(x)
+        beyond = self._beyond(x, middle)
         with np.errstate(divide="ignore"):
             within = np.log(self._joint(parameters))[:, phase.astype(np.int64)].T - np.log(self.step)
         out = self._cycles.log_density(self._own(parameters), np.where(beyond, np.nan, middle)) + within
@@ -212,17 +214,12 @@ class Cyclic(Wrapping):
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         """Shares of the counts, `pseudocount` of them spread evenly; the family's own."""
-        out = {}
-        for name in self._shares:
-            counts = statistics[name] + pseudocount / statistics[name].shape[1]
-            total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
-            out[name] = ratio(counts, total, parameters[name])
-        return {**out, **self.family.update(self._own(parameters), self._own(statistics), pseudocount)}
+        shares = {name: shares_of(statistics[name], parameters[name], pseudocount) for name in self._shares}
+        return {**shares, **self.family.update(self._own(parameters), self._own(statistics), pseudocount)}
 
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """Averages of shares; the family's own."""
-        part = np.reshape(step, (*np.shape(step), 1)) if np.ndim(step) else step
-        shares = {name: np.asarray((1 - part) * old[name] + part * new[name]) for name in self._shares}
+        shares = {name: between(old[name], new[name], step) for name in self._shares}
         return {**shares, **self.family.interpolate(self._own(old), self._own(new), step)}
 
     def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
@@ -232,19 +229,17 @@ class Cyclic(Wrapping):
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """Logarithms of shares; the family's own."""
-        shares = {name: np.log(np.maximum(parameters[name], 1e-300)) for name in self._shares}
+        shares = {name: logs_of(parameters[name]) for name in self._shares}
         return {**shares, **self.family.unconstrain(self._own(parameters))}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Their softmax; the family's own."""
-        shares = {name: np.asarray(softmax(free[name], axis=1)) for name in self._shares}
+        shares = {name: shares_from(free[name]) for name in self._shares}
         return {**shares, **self.family.constrain(self._own(free))}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """What was counted less what was to be expected; the family's own."""
-        by_shares = {
-            name: statistics[name] - parameters[name] * statistics[name].sum(axis=1, keepdims=True) for name in self._shares
-        }
+        by_shares = {name: pull(statistics[name], parameters[name]) for name in self._shares}
         return {**by_shares, **self.family.gradient(self._own(parameters), self._own(statistics))}
 
     # ---- answers ----------------------------------------------------------------------------------------------------------
@@ -322,3 +317,18 @@ class Cyclic(Wrapping):
         family, moved = self.family.rescaled(self._own(parameters), shift, scale)
         shares = {name: np.asarray(parameters[name]) for name in self._shares}
         return Cyclic(family, self.parts, self.step * scale, shift + scale * self.origin), {**shares, **moved}
+
+
+def with_cycles(family: Family, parts: tuple[int, ...], step: float, origin: float) -> Family | None:
+    """A continuous family with these cycles, beside its atoms if it has any; None for a discrete one.
+
+    >>> from flatpc.families import Gaussian, Poisson
+    >>> with_cycles(Hurdle((0.0,), Gaussian()), (7,), 1.0, 0.0).family.parts, with_cycles(Poisson(), (7,), 1.0, 0.0)
+    ((7,), None)
+    """
+    if family.discrete:
+        return None
+    if not isinstance(family, Hurdle):
+        return Cyclic(family, parts, step, origin)
+    inner = with_cycles(family.family, parts, step, origin)
+    return None if inner is None else Hurdle(family.atoms, inner)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, softmax, xlogy
+from scipy.special import entr, xlogy
 
 from flatpc._options import ascending, instance, put
 from flatpc._typing import Array
-from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.gaussian import Gaussian
 from flatpc.families.initialize import random_simplex
+from flatpc.families.shares import between, check_shares, logs_of, pull, shares_from, shares_of
 from flatpc.families.wrapping import refuse_unsuited
 
 _MINE = ("shares", "shared")
@@ -93,11 +93,7 @@ class Hurdle(Family):
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Shares on the simplex; the family's own."""
-        shares = parameters["shares"]
-        check_probability(shares, where)
-        if (abs(shares.sum(axis=1) - 1) > SIMPLEX_TOLERANCE).any():
-            unit = int(np.argmax(abs(shares.sum(axis=1) - 1)))
-            raise ParameterError(f"{where}: the shares of unit {unit} sum to {shares[unit].sum():.9g}, not 1.")
+        check_shares(parameters["shares"], where)
         self.family.check_parameters(self._own(parameters), where)
 
     def _atom(self, x: Array) -> NDArray[np.int64]:
@@ -193,15 +189,13 @@ class Hurdle(Family):
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         """Shares of the counts; the family's own."""
-        counts = statistics["shared"] + pseudocount / statistics["shared"].shape[1]
-        total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
+        shares = shares_of(statistics["shared"], parameters["shares"], pseudocount)
         own = self.family.update(self._own(parameters), self._own(statistics), pseudocount)
-        return {"shares": ratio(counts, total, parameters["shares"]), **_named(own)}
+        return {"shares": shares, **_named(own)}
 
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """Averages of shares; the family's own."""
-        part = np.reshape(step, (*np.shape(step), 1)) if np.ndim(step) else step
-        shares = (1 - part) * old["shares"] + part * new["shares"]
+        shares = between(old["shares"], new["shares"], step)
         return {"shares": shares, **_named(self.family.interpolate(self._own(old), self._own(new), step))}
 
     def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
@@ -212,16 +206,15 @@ class Hurdle(Family):
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """Logarithms of shares; the family's own."""
         own = self.family.unconstrain(self._own(parameters))
-        return {"shares": np.log(np.maximum(parameters["shares"], 1e-300)), **_named(own)}
+        return {"shares": logs_of(parameters["shares"]), **_named(own)}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Their softmax; the family's own."""
-        return {"shares": np.asarray(softmax(free["shares"], axis=1)), **_named(self.family.constrain(self._own(free)))}
+        return {"shares": shares_from(free["shares"]), **_named(self.family.constrain(self._own(free)))}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """What was counted less what was to be expected; the family's own."""
-        counts = statistics["shared"]
-        by_shares = counts - parameters["shares"] * counts.sum(axis=1, keepdims=True)
+        by_shares = pull(statistics["shared"], parameters["shares"])
         return {"shares": by_shares, **_named(self.family.gradient(self._own(parameters), self._own(statistics)))}
 
     # ---- answers ----------------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from scipy.special import logsumexp, softmax
 
 from flatpc._options import number, put, whole_number
 from flatpc._typing import Array
-from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Cost, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import Cost, Family, Parameters, Statistics
 from flatpc.families.initialize import random_simplex
 from flatpc.families.logistic import Logistic
+from flatpc.families.shares import between, check_shares, logs_of, pull, shares_from, shares_of
 
 _OF_LOGISTIC = ("location", "scale")
 
@@ -75,12 +75,7 @@ class LogisticMixture(Family):
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Shares on the simplex, finite locations, positive scales."""
-        shares = parameters["shares"]
-        check_probability(shares, where)
-        total = shares.sum(axis=1)
-        if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
-            unit = int(np.argmax(abs(total - 1)))
-            raise ParameterError(f"{where}: the shares of unit {unit} sum to {total[unit]:.9g}, not 1.")
+        check_shares(parameters["shares"], where)
         self._component.check_parameters(_flat(parameters), where)
 
     def initialize(self, width: int, rng: np.random.Generator, spread: str) -> dict[str, Array]:
@@ -141,16 +136,13 @@ class LogisticMixture(Family):
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         """Shares of the counts; a logistic's own step of each component."""
-        counts = statistics["count"] + pseudocount / self.n
-        total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
-        moved = self._component.update(parameters, statistics)
-        return {"shares": ratio(counts, total, parameters["shares"]), **moved}
+        shares = shares_of(statistics["count"], parameters["shares"], pseudocount)
+        return {"shares": shares, **self._component.update(parameters, statistics)}
 
     def interpolate(self, old: Parameters, new: Parameters, step: float | Array) -> dict[str, Array]:
         """Averages of shares; a logistic's own of each component."""
         part = np.reshape(step, (*np.shape(step), 1)) if np.ndim(step) else step
-        shares = (1 - part) * old["shares"] + part * new["shares"]
-        return {"shares": shares, **self._component.interpolate(old, new, part)}
+        return {"shares": between(old["shares"], new["shares"], step), **self._component.interpolate(old, new, part)}
 
     def restate(self, statistics: Statistics, old: Parameters, new: Parameters) -> Statistics:
         """A logistic's own of each component."""
@@ -158,16 +150,15 @@ class LogisticMixture(Family):
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """Logarithms of shares; a logistic's own."""
-        return {"shares": np.log(np.maximum(parameters["shares"], 1e-300)), **self._component.unconstrain(parameters)}
+        return {"shares": logs_of(parameters["shares"]), **self._component.unconstrain(parameters)}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Their softmax; a logistic's own."""
-        return {"shares": np.asarray(softmax(free["shares"], axis=1)), **self._component.constrain(free)}
+        return {"shares": shares_from(free["shares"]), **self._component.constrain(free)}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """What was counted less what was to be expected; a logistic's own."""
-        counts = statistics["count"]
-        by_shares = counts - parameters["shares"] * counts.sum(axis=1, keepdims=True)
+        by_shares = pull(statistics["count"], parameters["shares"])
         return {"shares": by_shares, **self._component.gradient(parameters, statistics)}
 
     # ---- answers ----------------------------------------------------------------------------------------------------------

@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from flatpc._options import ascending, put
 from flatpc._typing import Array
-from flatpc.errors import ParameterError
-from flatpc.families.base import SIMPLEX_TOLERANCE, Family, Parameters, Statistics, check_probability, ratio
+from flatpc.families.base import Family, Parameters, Statistics
 from flatpc.families.initialize import random_simplex
+from flatpc.families.shares import check_shares, logs_of, pull, shares_from, shares_of
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,7 @@ class Pieces(Family):
 
     def check_parameters(self, parameters: Parameters, where: str) -> None:
         """Rows on the simplex."""
-        p = parameters["p"]
-        check_probability(p, where)
-        total = p.sum(axis=1)
-        if (abs(total - 1) > SIMPLEX_TOLERANCE).any():
-            unit = int(np.argmax(abs(total - 1)))
-            raise ParameterError(f"{where}: the probabilities of unit {unit} sum to {total[unit]:.9g}, not 1.")
+        check_shares(parameters["p"], where, "probabilities")
 
     def outside(self, x: Array) -> NDArray[np.bool_]:
         """Numbers below the first or above the last edge."""
@@ -87,19 +81,16 @@ class Pieces(Family):
 
     def update(self, parameters: Parameters, statistics: Statistics, pseudocount: float = 0.0) -> dict[str, Array]:
         """Shares of the counts, `pseudocount` of them spread evenly."""
-        counts = statistics["counts"]
-        counts = counts + pseudocount / counts.shape[1]
-        return {"p": ratio(counts, np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), parameters["p"])}
+        return {"p": shares_of(statistics["counts"], parameters["p"], pseudocount)}
 
     def unconstrain(self, parameters: Parameters) -> dict[str, Array]:
         """Logarithms."""
-        return {"p": np.log(np.maximum(parameters["p"], 1e-300))}
+        return {"p": logs_of(parameters["p"])}
 
     def constrain(self, free: Parameters) -> dict[str, Array]:
         """Their softmax."""
-        return {"p": np.asarray(softmax(free["p"], axis=1))}
+        return {"p": shares_from(free["p"])}
 
     def gradient(self, parameters: Parameters, statistics: Statistics) -> dict[str, Array]:
         """What was counted less what was to be expected."""
-        counts = statistics["counts"]
-        return {"p": counts - parameters["p"] * counts.sum(axis=1, keepdims=True)}
+        return {"p": pull(statistics["counts"], parameters["p"])}

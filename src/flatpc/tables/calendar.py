@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flatpc._typing import Array
-from flatpc.families.cycles import with_cycles
+from flatpc.families.cyclic import with_cycles
 from flatpc.tables.forms import SECONDS_PER_DAY, offset_of
 from flatpc.tables.traits import Traits
 
