@@ -6,29 +6,20 @@ from collections.abc import Iterable
 
 from flatpc.families.base import Family
 
-NEEDS: dict[str, tuple[str, ...]] = {
-    "sample": ("sample",),
-    "mpe": ("mode",),
-    "expectation": ("mean",),
-    "variance": ("mean", "variance"),
-    "event_log_prob": ("cdf",),
-    "conditional quantile": ("cdf", "quantile"),
-    "EM": ("statistics", "update"),
-    "gradients": ("statistics", "unconstrain", "constrain", "gradient"),
-    "uncertainty of expectation": ("mean",),
+_LEARNT = ("statistics", "update")
+_FREE = ("statistics", "unconstrain", "constrain", "gradient")
+NEEDS: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]] = {
+    "sample": (("sample",), ("sample", "sample_given")),
+    "mpe": (("mode",), ("log_density_at_mode", "mode_given")),
+    "expectation": (("mean",), ("moments_given",)),
+    "variance": (("mean", "variance"), ("moments_given",)),
+    "event_log_prob": (("cdf",), ("box_log_prob",)),
+    "conditional quantile": (("cdf", "quantile"), ("entry_given",)),
+    "EM": (_LEARNT, _LEARNT),
+    "gradients": (_FREE, _FREE),
+    "uncertainty of expectation": (("mean",), None),
 }
-"""Question -> methods of a family over one variable."""
-NEEDS_OF_SEVERAL: dict[str, tuple[str, ...]] = {
-    "sample": ("sample", "sample_given"),
-    "mpe": ("log_density_at_mode", "mode_given"),
-    "expectation": ("moments_given",),
-    "variance": ("moments_given",),
-    "event_log_prob": ("box_log_prob",),
-    "conditional quantile": ("entry_given",),
-    "EM": ("statistics", "update"),
-    "gradients": ("statistics", "unconstrain", "constrain", "gradient"),
-}
-"""The same over several; what is missing is had of none."""
+"""Question -> methods of a family over one variable, and over several; None is had of no family over several."""
 
 
 def unavailable(families: Iterable[Family]) -> dict[str, tuple[Family, ...]]:
@@ -46,10 +37,7 @@ def unavailable(families: Iterable[Family]) -> dict[str, tuple[Family, ...]]:
 def _answers(family: Family, question: str) -> bool:
     if question in ("EM", "gradients") and not family.learnable:
         return True
-    if family.n_variables > 1:
-        return question in NEEDS_OF_SEVERAL and family.defines(*NEEDS_OF_SEVERAL[question])
-    if question == "sample":
-        return family.defines("sample") or family.defines("quantile")
-    if question == "gradients" and family.is_free_table:
+    if question == "sample" and family.n_variables == 1 and family.defines("quantile"):
         return True
-    return family.defines(*NEEDS[question])
+    needed = NEEDS[question][family.n_variables > 1]
+    return needed is not None and family.defines(*needed)
