@@ -58,7 +58,9 @@ def following(columns: Sequence[RawColumn]) -> frozenset[str]:
 
 def _rare_atoms(x: Array) -> NDArray[np.bool_]:
     """`[N]`: which values are atoms; none if many are, or one is far from all others, as a code is."""
-    atoms, rest = np.isin(x, found := Traits.of(x).atoms), x[~np.isnan(x) & ~np.isin(x, found)]
+    found = Traits.of(x).atoms
+    atoms = np.isin(x, found)
+    rest = x[~np.isnan(x) & ~atoms]
     codes = [atom for atom in found if len(rest) == 0 or abs(rest - atom).min() > FAR * (rest.max() - rest.min())]
     many = atoms.sum() > MOST_AT_ATOMS * (~np.isnan(x)).sum()
     return np.zeros_like(atoms) if many or codes else atoms
