@@ -132,3 +132,24 @@ def test_mixtures_of_correlated_columns_are_as_many_as_rows_allow():
     assert components(364, 30) == [1, 4]
     assert components(50, 30) == [1]
     assert components(1000, 1) == []
+
+
+def test_maps_are_judged_by_whole_groups():
+    """Values that repeat within groups are likeliest after a map of quantiles, unless groups are new to it."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 15)[rng.permutation(600)]
+    x = rng.normal(size=40)[groups] + 0.005 * rng.normal(size=600)
+    assert isinstance(choose_transform(x, x, 0, quantiles=True), Quantiles)
+    assert isinstance(choose_transform(x, x, 0, quantiles=True, groups=np.arange(600)), Quantiles)
+    assert choose_transform(x, x, 0, quantiles=True, groups=groups) is None
+    assert choose_transform(x, x, 0, quantiles=True, groups=np.zeros(600, np.int64)) is None
+    found, _ = fronts(Sample(x[:, None], None, groups), [], [Gaussian()], [Gaussian()], 0, quantiles=True)
+    assert len(found) == 1
+
+
+def test_whole_groups_tell_whether_maps_bend():
+    rng = np.random.default_rng(0)
+    parts = rng.lognormal(3, 0.8, (600, 3))
+    rows = np.column_stack([parts, parts.sum(axis=1) * (1 + 1e-3 * rng.normal(size=600))])
+    for groups in (np.arange(600), np.repeat(np.arange(60), 10)):
+        assert len(fronts(Sample(rows, None, groups), [], [Gaussian()] * 4, [Gaussian()] * 4, 0)[0]) == 1

@@ -1,12 +1,13 @@
 """Families of columns, chosen by values held out."""
 
 import numpy as np
+import pytest
 
 import flatpc as fp
 from flatpc.search import choosing
-from flatpc.search.samples import Sample
+from flatpc.search.samples import Sample, effective_number, parted, standard_error
 from flatpc.search.scaling import Scaling, in_users_units
-from flatpc.search.suiting import choose_family
+from flatpc.search.suiting import choose_families, choose_family
 
 
 def test_the_family_that_the_values_come_from():
@@ -59,3 +60,56 @@ def test_options_of_families_move_with_the_units():
     expected = circuit.log_prob(scaling.apply(rows)) - np.log(scaling.scale[1]) - np.log(scaling.scale[0]) * (rows[:, 0] != 0)
     np.testing.assert_allclose(ours.log_prob(rows), expected, atol=1e-9)
     np.testing.assert_allclose(ours.log_prob(rows), circuit.log_prob(scaling.apply(rows)) - scaling.log_volume(rows), atol=1e-9)
+
+
+def repeated(seed=0):
+    """Values of 30 groups, the 12 of each nearly the same, and their groups; in random order."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(30), 12)[rng.permutation(360)]
+    return rng.normal(size=30)[groups] + 0.01 * rng.normal(size=360), rng.poisson(8, 30)[groups].astype(float), groups
+
+
+def test_what_repeats_within_groups_is_learnt_once():
+    """The values of a group tell of each other, so that by rows the most flexible family is the best."""
+    number, count, groups = repeated()
+    densities, counts = (fp.Gaussian(), fp.Histogram(tuple(np.linspace(-4, 4, 81)))), (fp.Poisson(), fp.Categorical(30))
+    for x, families in ((number, densities), (count, counts)):
+        assert choose_family(x, families, 0) == families[1]
+        assert choose_family(x, families, 0, groups=groups) == families[0]
+        assert choose_family(x, families, 0, groups=np.arange(360)) == families[1]
+        assert choose_family(x, families, 0, groups=np.zeros(360, np.int64)) == families[0]  # nothing to choose by
+    found, _ = choose_families(Sample(np.column_stack([number, count]), None, groups), [densities, counts], 0, np.inf)
+    assert found == [fp.Gaussian(), fp.Poisson()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_group_for_each_value_changes_nothing(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 4, 300).astype(float)
+    skewed, counts = rng.lognormal(0, 1, 300), rng.negative_binomial(1, 0.1, 300).astype(float)
+    for x, families in ((skewed, (fp.Gaussian(), fp.LogNormal(), fp.Gamma())), (counts, (fp.Poisson(), fp.NegativeBinomial()))):
+        for w in (None, weights):
+            assert choose_family(x, families, 0, w, groups=np.arange(300)) == choose_family(x, families, 0, w)
+
+
+def test_parts_of_whole_groups():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 9, 200)
+    order = rng.permutation(200)[:150]
+    first, rest = parted(order, 75, groups)
+    assert not set(groups[first]) & set(groups[rest])
+    assert sorted([*first, *rest]) == sorted(order)
+    assert abs(len(first) - 75) < 20
+    alone = parted(order, 75, np.arange(200))
+    np.testing.assert_array_equal(alone[0], order[:75])
+    np.testing.assert_array_equal(alone[1], order[75:])
+    assert [len(part) for part in parted(order, 75, np.zeros(200, np.int64))] == [0, 150]
+
+
+def test_standard_errors_of_groups_are_those_of_their_means():
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(2000, 40))
+    groups = np.repeat(np.arange(40), 5)
+    found = [standard_error(np.repeat(x, 5), np.ones(200), effective_number(np.ones(200), groups), groups) for x in means]
+    # Of 40 numbers with deviation 1.
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(found))), 1 / np.sqrt(40), rtol=0.02)

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from flatpc._row_weights import deviation, mean
-from flatpc._typing import Array
+from flatpc._typing import Array, Ints
 from flatpc.families import Family, Log, Transform
 from flatpc.families.transforms import fit_power, fit_quantiles
 from flatpc.search import work
 from flatpc.search.floors import rounding_variances, with_first_floor
 from flatpc.search.judging import Split
 from flatpc.search.plans import MOST_CORRELATED
-from flatpc.search.samples import Sample
+from flatpc.search.samples import Sample, parted
 from flatpc.search.scaling import Scaling
 from flatpc.tables.following import FEWEST_ROWS, UNEXPLAINED, unexplained
 
@@ -92,31 +92,43 @@ def fronts(
     transforms = {
         j: transform
         for j in (mappable if n_splits else [])
-        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits, quantiles)]
+        for transform in [choose_transform(rows.X[:, j], everything[:, j], seed, rows.weights, n_splits, quantiles, rows.groups)]
         if transform is not None
     }
-    bent = _bent([j for j, family in enumerate(normal) if family.joins], rows.X, transforms)
+    bent = _bent([j for j, family in enumerate(normal) if family.joins], rows, transforms)
     transforms = {j: transform for j, transform in transforms.items() if j not in bent}
     if transforms or list(normal) != list(families):
         out.append(Front.of(Scaling.learn(rows.X, normal, names, transforms, rows.weights), rows, splits, normal))
     return out, n_splits * once
 
 
-def _bent(joined: Sequence[int], rows: Array, transforms: dict[int, Transform]) -> set[int]:
+def _bent(joined: Sequence[int], rows: Sample, transforms: dict[int, Transform]) -> set[int]:
     """Columns that follow from others, but less so once columns are mapped one by one."""
-    whole = rows[~np.isnan(rows[:, joined]).any(axis=1)]
-    if not transforms or not 2 <= len(joined) <= MOST_CORRELATED or len(whole) < FEWEST_ROWS:
+    whole = rows.some(~np.isnan(rows.X[:, joined]).any(axis=1))
+    if not transforms or not 2 <= len(joined) <= MOST_CORRELATED or len(whole) < FEWEST_ROWS or whole.n_groups < 2:
         return set()
-    some = whole[np.random.default_rng(0).permutation(len(whole))[:MOST_ROWS]]
+    order = np.random.default_rng(0).permutation(len(whole))[:MOST_ROWS]
+    first, second = parted(order, (len(order) + 1) // 2, whole.groups)
+    if not len(first):
+        return set()
+    some, n = whole.X[np.concatenate([first, second])], len(first)
     mapped = np.stack([transforms[j].forward(some[:, j]) if j in transforms else some[:, j] for j in joined], axis=1)
-    plain, after = (unexplained(*np.array_split(x, 2)).mean(axis=0) for x in (some[:, joined], mapped))
+    plain, after = (unexplained(x[:n], x[n:]).mean(axis=0) for x in (some[:, joined], mapped))
     return {j for j, before, now in zip(joined, plain, after, strict=True) if before < UNEXPLAINED and now > BENT * before}
 
 
 def choose_transform(
-    column: Array, everything: Array, seed: int, weights: Array | None = None, n_splits: int = SPLITS, quantiles: bool = False
+    column: Array,
+    everything: Array,
+    seed: int,
+    weights: Array | None = None,
+    n_splits: int = SPLITS,
+    quantiles: bool = False,
+    groups: Ints | None = None,
 ) -> Transform | None:
     """The map of a column after which it looks most like a normal distribution; None if none is better by the margin.
+
+    Where values are in groups, those of one group are learnt from together or not at all.
 
     >>> choose_transform(np.exp(np.random.default_rng(0).normal(size=500)), np.ones(1), 0)
     Log(shift=0.0, scale=1.0)
@@ -125,11 +137,13 @@ def choose_transform(
     """
     known = ~np.isnan(column)
     x, w = column[known], None if weights is None else weights[known]
+    belong = None if groups is None else groups[known]
     rng = np.random.default_rng(seed)
     if len(x) > MOST_ROWS:
         some = rng.permutation(len(x))[:MOST_ROWS]
         x, w = x[some], None if w is None else w[some]
-    if len(np.unique(x)) < FEWEST_VALUES:
+        belong = None if belong is None else belong[some]
+    if len(np.unique(x)) < FEWEST_VALUES or (belong is not None and (belong == belong[0]).all()):
         return None
     positive = bool((everything[~np.isnan(everything)] > 0).all() and (x > 0).all())
     quantiles = quantiles and weights is None and len(x) >= 2 * PER_QUANTILE * FEWEST_QUANTILES
@@ -137,8 +151,7 @@ def choose_transform(
         "power": [], **({"log": []} if positive else {}), **({"quantiles": []} if quantiles else {}),
     }  # fmt: skip
     for _ in range(n_splits):
-        order = rng.permutation(len(x))
-        first, second = order[: len(x) // 2], order[len(x) // 2 :]
+        first, second = parted(rng.permutation(len(x)), len(x) // 2, belong)
         train, judges = x[first], x[second]
         counted, by = (None, None) if w is None else (w[first], w[second])
         plain = _normal(None, train, judges, counted)

@@ -9,16 +9,17 @@ So are families with the cycles of a calendar: what goes with weekdays is seen i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from flatpc._row_weights import deviation, mean, rows_by_weight
-from flatpc._typing import Array
+from flatpc._row_weights import mean, rows_by_weight
+from flatpc._typing import Array, Ints
 from flatpc.families import Family
 from flatpc.search import work
-from flatpc.search.samples import Sample
+from flatpc.search.samples import Sample, effective_number, parted, standard_error
 
 UNITS = (1, 4)
 """Of the mixtures."""
@@ -28,6 +29,8 @@ MARGIN = 0.01
 """Nats per value, and one standard error, by which one has to be better than those before it."""
 FEW = 20_000
 """Rows up to which families that take long are tried."""
+FEWEST = 20
+"""Values, below which there is no choosing."""
 PRIOR = 0.5
 """Further observations of each unit."""
 
@@ -45,16 +48,23 @@ def choose_families(
     once = STEPS * sum(work.of_trial(family, n, units) for family in tried for units in UNITS)
     n_splits = SPLITS if SPLITS * once <= allowance else int(allowance / once)
     kinds = [
-        given if isinstance(given, Family) else choose_family(rows.X[:, j], several[j], seed, rows.weights, n_splits)
+        given if isinstance(given, Family) else choose_family(rows.X[:, j], several[j], seed, rows.weights, n_splits, rows.groups)
         for j, given in enumerate(families)
     ]
     return kinds, n_splits * once
 
 
 def choose_family(
-    column: Array, alternatives: Sequence[Family], seed: int, weights: Array | None = None, n_splits: int = SPLITS
+    column: Array,
+    alternatives: Sequence[Family],
+    seed: int,
+    weights: Array | None = None,
+    n_splits: int = SPLITS,
+    groups: Ints | None = None,
 ) -> Family:
     """The family that is best for values not learnt from; an earlier one, unless a later one is better by a margin.
+
+    Where values are in groups, those of one group are learnt from together or not at all, and a group tells as much as one value.
 
     >>> from flatpc import NegativeBinomial, Poisson
     >>> x = np.random.default_rng(0).negative_binomial(1, 0.02, 400).astype(float)
@@ -66,22 +76,50 @@ def choose_family(
     present = ~np.isnan(column)
     known = column[present]
     counted = np.ones(len(known)) if weights is None else weights[present]
-    if len(several) == 1 or len(known) < 20 or not n_splits:
+    if len(several) == 1 or len(known) < FEWEST or not n_splits:
         return first
     rng = np.random.default_rng(seed)
     some = rng.permutation(len(known))[:ROWS]
-    known, counted = known[some], counted[some]
-    halves = [rng.permutation(len(known)) for _ in range(n_splits)]
-    by = np.concatenate([counted[order[len(known) // 2 :]] for order in halves])
-    # As many values of equal weight would tell as much.
-    n = counted.sum() ** 2 / (counted**2).sum()
-    best, best_logs = first, _judged(first, known, counted, halves, by, seed)
+    known, counted, belong = known[some], counted[some], None if groups is None else groups[present][some]
+    if belong is not None and (belong == belong[0]).all():
+        return first
+    trial = _Halves.of(counted, belong, n_splits, rng)
+    best, best_logs = first, _judged(first, known, trial, seed)
     for family in several[1:]:
-        logs = _judged(family, known, counted, halves, by, seed)
-        gain = logs - best_logs
-        if mean(gain, by) > max(MARGIN, deviation(gain, by) / np.sqrt(n)):
+        logs = _judged(family, known, trial, seed)
+        if trial.better(logs - best_logs):
             best, best_logs = family, logs
     return best
+
+
+@dataclass(frozen=True)
+class _Halves:
+    """Several halvings of some values: what families learn from, and are judged by."""
+
+    counted: Array
+    """`[N]`: how often each value counts."""
+    pairs: Sequence[tuple[Ints, Ints]]
+    by: Array
+    """How often all judges count, one halving's after the other's."""
+    n: float
+    """How many values, or groups of them, of equal weight would tell as much."""
+    groups: Ints | None
+    """Of all judges; those of one halving are not those of another."""
+
+    @staticmethod
+    def of(counted: Array, groups: Ints | None, n_splits: int, rng: np.random.Generator) -> _Halves:
+        size = len(counted)
+        pairs = [parted(rng.permutation(size), size // 2, groups) for _ in range(n_splits)]
+        judges = [second for _, second in pairs]
+        belong = None
+        if groups is not None:
+            belong = np.concatenate([groups[second] + split * (groups.max() + 1) for split, second in enumerate(judges)])
+        by = np.concatenate([counted[second] for second in judges])
+        return _Halves(counted, pairs, by, effective_number(counted, groups), belong)
+
+    def better(self, gain: Array) -> bool:
+        """Whether judges gain by more than a margin."""
+        return mean(gain, self.by) > max(MARGIN, standard_error(gain, self.by, self.n, self.groups))
 
 
 def _comparable(column: Array, alternatives: Sequence[Family]) -> list[Family]:
@@ -117,16 +155,15 @@ def _measure(family: Family) -> tuple[Any, ...]:
     return (*kind, family.runs_in_cycles)
 
 
-def _judged(family: Family, x: Array, counted: Array, halves: Sequence[Any], by: Array, seed: int) -> Array:
-    """Log-likelihoods of the values that each half leaves out, which count as `by` says, by the better number of units."""
+def _judged(family: Family, x: Array, halves: _Halves, seed: int) -> Array:
+    """Log-likelihoods of the values that each half leaves out, by the better number of units."""
     tried = []
     for width in UNITS:
         logs = []
-        for order in halves:
-            first, second = order[: len(x) // 2], order[len(x) // 2 :]
-            logs.append(_held_out(family, x[first], counted[first], x[second], width, seed))
+        for first, second in halves.pairs:
+            logs.append(_held_out(family, x[first], halves.counted[first], x[second], width, seed))
         tried.append(np.concatenate(logs))
-    return max(tried, key=lambda logs: mean(logs, by))
+    return max(tried, key=lambda logs: mean(logs, halves.by))
 
 
 def _held_out(family: Family, train: Array, counted: Array, judges: Array, width: int, seed: int) -> Array:
