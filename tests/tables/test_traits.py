@@ -1,9 +1,11 @@
 """Traits of numbers, families that suit them, and columns that are alike."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+import flatpc as fp
 from flatpc.families import Beta, Categorical, Discretized, Gaussian, Hurdle, LogNormal, NegativeBinomial, Poisson, StudentT
 from flatpc.tables import Columns
 from flatpc.tables.alike import common_values
@@ -57,6 +59,70 @@ def test_common_values_of_rounded_numbers_dont_stand_out():
     assert Traits.of(np.round(rng().normal(0, 3, 2000))).atoms == ()
     assert Traits.of(rng().poisson(4.0, 2000).astype(float)).atoms == ()
     assert Traits.of(np.round(rng().exponential(2, 2000))).atoms == ()
+
+
+CAPPED = {
+    "ages from 18": (lambda g: np.maximum(g.normal(35, 12, 2000).round(), 18), (18.0,), (18.0, np.inf)),
+    "ages to 90": (lambda g: np.minimum(g.normal(70, 14, 2000).round(), 90), (90.0,), (0.0, 90.0)),
+    "incomes to 100": (lambda g: np.minimum(np.exp(g.normal(3.5, 0.7, 2000)).round(), 100), (100.0,), (0.0, 100.0)),
+    "scores to 50": (lambda g: np.minimum(g.normal(40, 8, 2000).round(), 50), (50.0,), (0.0, 50.0)),
+    "decimals to 50": (lambda g: np.minimum(g.normal(40, 8, 2000), 50), (50.0,), (0.0, 50.0)),
+    "tenths": (lambda g: np.clip(g.normal(5, 2, 2000).round(1), 2, 8), (2.0, 8.0), (2.0, 8.0)),
+    "whole numbers": (lambda g: np.clip(g.normal(50, 25, 2000).round(), 10, 90), (10.0, 90.0), (10.0, 90.0)),
+    "below zero": (lambda g: np.clip(g.normal(0, 9, 2000).round(), -12, 12), (-12.0, 12.0), (-12.0, 12.0)),
+    "more zeros": (lambda g: np.where(g.random(2000) < 0.2, 0, g.poisson(5, 2000)), (0.0,), (0.0, np.inf)),
+}
+
+
+@pytest.mark.parametrize(("draw", "atoms", "bounds"), CAPPED.values(), ids=CAPPED)
+def test_caps_stand_out(draw, atoms, bounds):
+    for seed in range(10):
+        traits = Traits.of(draw(np.random.default_rng(seed)).astype(float))
+        assert (traits.atoms, traits.bounds) == (atoms, bounds)
+
+
+SMOOTH = {
+    "geometric .3": lambda g, n: g.geometric(0.3, n),
+    "geometric .5": lambda g, n: g.geometric(0.5, n),
+    "geometric .7": lambda g, n: g.geometric(0.7, n),
+    "Poisson .5": lambda g, n: g.poisson(0.5, n),
+    "Poisson 3": lambda g, n: g.poisson(3.0, n),
+    "exponential": lambda g, n: g.exponential(3.0, n).round(),
+    "exponential, down": lambda g, n: np.floor(g.exponential(3.0, n)),
+    "Zipf 1.5": lambda g, n: g.zipf(1.5, n),
+    "Zipf 2": lambda g, n: g.zipf(2.0, n),
+    "Zipf 3": lambda g, n: g.zipf(3.0, n),
+    "uniform": lambda g, n: g.integers(0, 30, n),
+    "normal": lambda g, n: g.normal(0, 3, n).round(),
+    "half normal": lambda g, n: abs(g.normal(0, 5, n)).round(),
+    "half normal, tenths": lambda g, n: abs(g.normal(0, 5, n)).round(1),
+    "negative binomial 1": lambda g, n: g.negative_binomial(1, 0.1, n),
+    "negative binomial 3": lambda g, n: g.negative_binomial(3, 0.3, n),
+}
+
+
+@pytest.mark.parametrize("n", [300, 2000, 20_000])
+@pytest.mark.parametrize("draw", SMOOTH.values(), ids=SMOOTH)
+def test_an_end_that_a_smooth_decay_leads_to_is_no_cap(draw, n):
+    """None of ten tables."""
+    assert [Traits.of(draw(np.random.default_rng(seed), n).astype(float)).atoms for seed in range(10)] == [()] * 10
+
+
+def test_where_round_numbers_are_frequent_a_round_end_is_no_cap():
+    g = rng()
+    heaped = np.where(g.random(5000) < 0.4, 5 * g.integers(4, 14, 5000), g.integers(20, 66, 5000))
+    assert Traits.of(heaped.astype(float)).atoms == ()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_model_of_clipped_ages_keeps_the_cap(seed):
+    g = np.random.default_rng(seed)
+    age = np.maximum(g.normal(35, 12, 2000).round(), 18)
+    frame = pd.DataFrame({"age": age, "paid": age * g.normal(2.0, 0.2, 2000)})
+    drawn = fp.CircuitDensity(effort=2, verbose=False).fit(frame).sample(20_000, random_state=0)["age"].to_numpy()
+    share = (age == 18).mean()
+    assert drawn.min() == 18
+    assert abs((drawn == 18).mean() - share) < 4 * np.sqrt(share * (1 - share) / 2000)
 
 
 def test_bounds():

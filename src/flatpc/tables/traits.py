@@ -21,6 +21,13 @@ ATOM_SHARE, ATOM_COUNT, ATOM_PEAK = 0.03, 10, 8.0
 """A value stands out that so many values have, and so many times more than the values around it."""
 AROUND = 10
 """Distinct values on either side that a value is compared with."""
+END_PEAK, END_DEVIATIONS, BESIDE = 2.0, 4.0, 3
+"""The least and the largest value are caps if they are so many times, and so many deviations, above what the counts beside them
+lead to: where these fall, twice so many of them, otherwise so many."""
+HEAPED = 1.5
+"""So much more than any other value is above those beside it: where round numbers are frequent, so are those at the ends."""
+CLEARLY = 4.0
+"""Nats by which a decay by a factor has to describe counts better than one by a power, which leads to more at the end."""
 MOST_ATOMS = 5
 ALMOST_ONE = 0.9
 """Numbers from 0 to 1 that get beyond this are shares of something."""
@@ -100,23 +107,63 @@ def _least_gap(values: Array) -> float:
 
 
 def _atoms(values: Array, counts: Array) -> tuple[float, ...]:
-    """Values much more frequent than those around them, and repeated codes far away from the rest; the most frequent ones."""
+    """Values much more frequent than those around them, caps, and repeated codes far from the rest; the most frequent ones."""
     if len(values) < 4:
         return ()
-    n = int(counts.sum())
-    order = np.argsort(-counts, kind="stable")[: 2 * MOST_ATOMS]
+    n, last = int(counts.sum()), len(values) - 1
     often = max(ATOM_COUNT, ATOM_SHARE * n)
-    found = [int(i) for i in order if counts[i] >= often and counts[i] >= ATOM_PEAK * _nearby(counts, int(i))]
-    for end, inner in ((0, 1), (len(values) - 1, len(values) - 2)):
+    order = [int(i) for i in np.argsort(-counts, kind="stable")[: 2 * MOST_ATOMS] if counts[i] >= often]
+    found = [i for i in order if 0 < i < last and counts[i] >= ATOM_PEAK * _nearby(counts, i, AROUND)]
+    heaped = max((counts[i] / _nearby(counts, i, BESIDE) for i in order if 0 < i < last and i not in found), default=0.0)
+    caps = [end for end, inwards in ((0, counts), (last, counts[::-1])) if counts[end] >= often and _is_cap(inwards, heaped)]
+    found = [i for i in order if i in found or i in caps]
+    for end, inner in ((0, 1), (last, last - 1)):
         inside = abs(values[-2] - values[0]) if end else abs(values[-1] - values[1])
         if end not in found and counts[end] >= max(3, 0.002 * n) and abs(values[end] - values[inner]) > 3 * inside > 0:
             found.append(end)
     return tuple(sorted(float(values[i]) for i in found[:MOST_ATOMS]))
 
 
-def _nearby(counts: Array, i: int) -> float:
-    """How often a value around the i-th occurs, on average."""
-    around = np.concatenate([counts[max(0, i - AROUND) : i], counts[i + 1 : i + 1 + AROUND]])
+def _is_cap(counts: Array, heaped: float) -> bool:
+    """Whether the first of the counts is clearly above what the next ones lead to, and more so than the peaks among them.
+
+    >>> _is_cap(np.array([80.0, 22, 20, 25, 24, 28, 30, 9]), 1.5), _is_cap(160 * 0.5 ** np.arange(8), 1.5)
+    (True, False)
+    """
+    k = min(BESIDE, (len(counts) - 1) // 2)
+    beside = counts[1 : 2 * k + 1]
+    expected, variance = _level(beside[:k], np.zeros(k + 1))[1:]
+    if beside[:k].sum() > beside[k:].sum():
+        ranks = np.arange(1.0, 2 * k + 2)
+        by_factor, by_power = _level(beside, ranks), _level(beside, np.log(ranks))
+        _, expected, variance = by_factor if by_factor[0] > by_power[0] + CLEARLY else by_power
+    excess = float(counts[0]) - expected
+    enough = counts[0] >= max(END_PEAK, HEAPED * heaped) * expected
+    return bool(enough and excess > END_DEVIATIONS * math.sqrt(expected + variance))
+
+
+def _level(counts: Array, at: Array) -> tuple[float, float, float]:
+    """The log-likelihood of counts c = exp(level - slope · at), the count expected at the first of `at`, and its variance."""
+    n, slope, first, rest = float(counts.sum()), 0.0, float(at[0]), at[1:]
+    spread = mean = 0.0
+    for _ in range(20):  # Newton's method
+        shares = np.exp(-slope * (rest - first))
+        shares /= shares.sum()
+        mean = float(shares @ rest)
+        spread = float(shares @ (rest - mean) ** 2)
+        if spread <= 0:
+            break
+        slope = min(max(slope + (mean - float(counts @ rest) / n) / spread, 0.0), 50.0)
+    logs = -slope * (rest - first)
+    total = float(np.logaddexp.reduce(logs))
+    expected = n * math.exp(-total)
+    of_slope = (mean - first) ** 2 / spread if spread > 0 else 0.0
+    return float(counts @ (logs - total)), expected, expected**2 * (1 + of_slope) / n
+
+
+def _nearby(counts: Array, i: int, reach: int) -> float:
+    """How often one of `reach` values on either side of the i-th occurs, on average."""
+    around = np.concatenate([counts[max(0, i - reach) : i], counts[i + 1 : i + 1 + reach]])
     return float(around.mean())
 
 
