@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from flatpc.families.logistic_mixture import LogisticMixture as LogisticMixture
     from flatpc.families.multivariate_gaussian import MultivariateGaussian as MultivariateGaussian
     from flatpc.families.negative_binomial import NegativeBinomial as NegativeBinomial
+    from flatpc.families.ordinal import Ordinal as Ordinal
     from flatpc.families.piecewise_linear import PiecewiseLinear as PiecewiseLinear
     from flatpc.families.poisson import Poisson as Poisson
     from flatpc.families.registry import family as family
@@ -76,8 +77,8 @@ _HOMES = {
     "flatpc.families": (
         "Bernoulli", "Beta", "Binomial", "Categorical", "Cyclic", "Discretized", "Exponential", "Family",
         "Gamma", "Gaussian", "Geometric", "Histogram", "Hurdle", "Indicator", "LogNormal",
-        "Logistic", "LogisticMixture", "MultivariateGaussian", "NegativeBinomial", "PiecewiseLinear", "Poisson", "StudentT",
-        "Transformed", "family",
+        "Logistic", "LogisticMixture", "MultivariateGaussian", "NegativeBinomial", "Ordinal", "PiecewiseLinear", "Poisson",
+        "StudentT", "Transformed", "family",
     ),
     "flatpc.learning": ("EM", "SGD", "Adam", "NaturalGradient", "Newton", "Sharpness", "fit"),
     "flatpc.search.choosing": ("choose",),

@@ -138,6 +138,15 @@ class TestLogistic(fp.testing.FamilySuite):
         return by_search(self.family, x, {"location": -1.0, "scale": 0.25})
 
 
+class TestOrdinal(fp.testing.FamilySuite):
+    family = fp.Ordinal((-1.0, -0.2, 0.5, 2.0))
+    parameters: ClassVar = {"location": [0.3, -2.0, 1.0], "scale": [0.8, 1.5, 0.4]}
+    wrong_values = (5.0, 0.5, -1.0)
+
+    def maximum_likelihood(self, x):
+        return by_search(self.family, x, {"location": 0.0, "scale": 1.0})
+
+
 class TestLogisticMixture(fp.testing.FamilySuite):
     family = fp.LogisticMixture(2)
     parameters: ClassVar = {

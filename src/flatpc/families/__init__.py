@@ -21,6 +21,7 @@ from flatpc.families.logistic_mixture import LogisticMixture
 from flatpc.families.mapped_gaussian import MappedGaussian
 from flatpc.families.multivariate_gaussian import MultivariateGaussian
 from flatpc.families.negative_binomial import NegativeBinomial
+from flatpc.families.ordinal import Ordinal
 from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
 from flatpc.families.registry import family, family_names, register
@@ -51,6 +52,7 @@ __all__ = [
     "MappedGaussian",
     "MultivariateGaussian",
     "NegativeBinomial",
+    "Ordinal",
     "PiecewiseLinear",
     "Poisson",
     "Quantiles",

@@ -31,6 +31,7 @@ from flatpc.families.logistic_mixture import LogisticMixture
 from flatpc.families.mapped_gaussian import MappedGaussian
 from flatpc.families.multivariate_gaussian import MultivariateGaussian
 from flatpc.families.negative_binomial import NegativeBinomial
+from flatpc.families.ordinal import Ordinal
 from flatpc.families.piecewise_linear import PiecewiseLinear
 from flatpc.families.poisson import Poisson
 from flatpc.families.student_t import StudentT
@@ -60,6 +61,7 @@ _BUILT_IN = {
         MappedGaussian,
         MultivariateGaussian,
         NegativeBinomial,
+        Ordinal,
         PiecewiseLinear,
         Poisson,
         StudentT,
