@@ -15,7 +15,7 @@ import numpy as np
 
 from flatpc._row_weights import deviation, mean, read_weights, rows_by_weight
 from flatpc._typing import Array, Ints
-from flatpc.errors import DataError
+from flatpc.tables.grouping import read_groups
 
 if TYPE_CHECKING:
     from flatpc.tables.columns import Columns
@@ -48,7 +48,7 @@ class Sample:
         [0, 1]
         """
         kept = np.ones(len(X), np.bool_) if weights is None else weights > 0
-        labels = None if groups is None else _labels(groups, len(X), kept)
+        labels = read_groups(groups, len(X), kept)
         if weights is not None:
             weights = None if (weights[kept] == 1).all() else weights[kept]
         return Sample(X if kept.all() else np.ascontiguousarray(X[kept]), weights, labels)
@@ -171,17 +171,3 @@ def judges_of(samples: Sequence[Sample]) -> Sample:
             before += s.n_groups
         groups = np.concatenate(found)
     return Sample(np.empty((n, 0)), weights, groups)
-
-
-def _labels(groups: Any, n_rows: int, kept: Any) -> Ints:
-    """Groups of the rows that are kept as numbers 0, 1, 2, ..."""
-    try:
-        given = np.asarray(groups)
-        if given.shape != (n_rows,):
-            raise DataError(f"groups has the shape {given.shape}; it holds one label for each of the {n_rows} rows.")
-        labels = np.unique(given[kept], return_inverse=True)[1]
-    except (TypeError, ValueError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("groups holds labels that can't be compared; give one number or one text for each row.") from None
-    return labels.astype(np.int64)
