@@ -14,8 +14,8 @@ SOURCES = PROJECT / "src" / "flatpc"
 PAGES = (PROJECT / "docs" / "architecture.md", PROJECT / "CONTRIBUTING.md")
 
 ROOMS = (
-    "errors", "_typing", "_extras", "_printable", "_messages", "_options", "_row_weights", "_processes", "_writing",
-    "families", "tables", "circuit", "structures", "engine", "queries", "curvature", "learning", "compile_kernels",
+    "errors", "_typing", "_extras", "_printable", "_messages", "_options", "_row_weights", "_row_groups", "_processes",
+    "_writing", "families", "tables", "circuit", "structures", "engine", "queries", "curvature", "learning", "compile_kernels",
     "search", "datasets", "estimator", "adapters", "testing", "pages", "paper", "cli",
 )  # fmt: skip
 DOORS = {("circuit/questions.py", "queries"), ("circuit/questions.py", "engine")}

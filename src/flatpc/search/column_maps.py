@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flatpc._row_groups import parted
 from flatpc._row_weights import deviation, mean
 from flatpc._typing import Array, Ints
 from flatpc.families import Family, Log, Transform
@@ -22,7 +23,7 @@ from flatpc.search import work
 from flatpc.search.floors import rounding_variances, with_first_floor
 from flatpc.search.judging import Split
 from flatpc.search.plans import MOST_CORRELATED
-from flatpc.search.samples import Sample, parted
+from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling
 from flatpc.tables.following import FEWEST_ROWS, UNEXPLAINED, unexplained
 
