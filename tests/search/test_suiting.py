@@ -5,9 +5,10 @@ import pytest
 
 import flatpc as fp
 from flatpc.search import choosing
-from flatpc.search.samples import Sample, effective_number, parted, standard_error
+from flatpc.search.floors import further_families
+from flatpc.search.samples import Sample
 from flatpc.search.scaling import Scaling, in_users_units
-from flatpc.search.suiting import choose_families, choose_family
+from flatpc.search.suiting import choose_families, choose_family, ordered_families
 
 
 def test_the_family_that_the_values_come_from():
@@ -92,24 +93,84 @@ def test_a_group_for_each_value_changes_nothing(seed):
             assert choose_family(x, families, 0, w, groups=np.arange(300)) == choose_family(x, families, 0, w)
 
 
-def test_parts_of_whole_groups():
-    rng = np.random.default_rng(0)
-    groups = rng.integers(0, 9, 200)
-    order = rng.permutation(200)[:150]
-    first, rest = parted(order, 75, groups)
-    assert not set(groups[first]) & set(groups[rest])
-    assert sorted([*first, *rest]) == sorted(order)
-    assert abs(len(first) - 75) < 20
-    alone = parted(order, 75, np.arange(200))
-    np.testing.assert_array_equal(alone[0], order[:75])
-    np.testing.assert_array_equal(alone[1], order[75:])
-    assert [len(part) for part in parted(order, 75, np.zeros(200, np.int64))] == [0, 150]
+LEVELS = 8
 
 
-def test_standard_errors_of_groups_are_those_of_their_means():
+def levels(n, seed, ordered):
+    """Three columns near a position that isn't seen, and one of levels: by the position, or in an order of each part's own."""
+    rng = np.random.default_rng(seed)
+    position = rng.normal(size=n)
+    behind = position + 0.4 * rng.normal(size=n)
+    level = np.searchsorted(np.quantile(behind, np.arange(1, LEVELS) / LEVELS), behind)
+    if not ordered:
+        codes = np.stack([rng.permutation(LEVELS) for _ in range(4)])
+        level = codes[np.digitize(position, [-1, 0, 1]), np.minimum(rng.poisson(1, n), LEVELS - 1)]
+    return np.column_stack([position[:, None] + 0.5 * rng.normal(size=(n, 3)), level])
+
+
+def ordinal(x):
+    return fp.Ordinal.of_shares(np.bincount(x[~np.isnan(x)].astype(int), minlength=LEVELS) + 0.5)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_ordered_categories_are_told_by_the_other_columns(ordered, seed):
+    rng = np.random.default_rng(seed)
+    rows = levels(240, seed, ordered)
+    rows[rng.random(rows.shape) < 0.05] = np.nan
+    rows = np.column_stack([rows, np.full(240, np.nan)])
+    table, number = fp.Categorical(LEVELS), fp.Gaussian()
+    own = ordinal(rows[:, 3])
+    chosen, given = [number, number, number, table, number], [[number], [number], [number], [table, own], [number]]
+
+    def found(sample, **how):
+        return ordered_families(sample, chosen, given, seed, **how)
+
+    for sample in (Sample(rows), Sample(rows, rng.integers(1, 4, 240).astype(float)), Sample(rows, None, np.arange(240) // 2)):
+        kinds, spent = found(sample)
+        assert kinds[3] == (own if ordered else table)
+        assert spent > 0
+    # Alone, and without the work for it, or rows to tell it by, it is the table.
+    assert choose_family(rows[:, 3], (table, own), 0) == table
+    assert choose_families(Sample(rows), [*given[:3], (table, own), number], seed, np.inf)[0][3] == table
+    assert found(Sample(rows), allowance=0.002) == (chosen, 0.0)
+    assert found(Sample(rows[:60]))[0] == chosen
+    assert found(Sample(rows, None, np.zeros(240, np.int64)))[0] == chosen
+    assert ordered_families(Sample(rows[:, 3:4]), [table], [[table, own]], seed) == ([table], 0.0)
+
+
+def test_only_what_has_families_in_order_is_asked():
+    rows = levels(240, 0, True)
+    table, counts, number = fp.Categorical(LEVELS), fp.Poisson(), fp.Gaussian()
+    rounded = fp.families.Discretized(number, 1.0)
+    own = ordinal(rows[:, 3])
+    assert ordered_families(Sample(rows), [number] * 3 + [counts], [[number]] * 3 + [[counts, table]], 0)[1] == 0
+    assert ordered_families(Sample(rows), [number] * 3 + [counts], [[number]] * 3 + [[counts, own]], 0)[0][3] == own
+    # Learnt in other units, values are no longer its own.
+    assert ordered_families(Sample(rows), [number] * 3 + [rounded], [[number]] * 3 + [[counts, own]], 0)[0][3] == rounded
+
+
+def test_many_ordered_columns_have_clusterings_in_common():
     rng = np.random.default_rng(0)
-    means = rng.normal(size=(2000, 40))
-    groups = np.repeat(np.arange(40), 5)
-    found = [standard_error(np.repeat(x, 5), np.ones(200), effective_number(np.ones(200), groups), groups) for x in means]
-    # Of 40 numbers with deviation 1.
-    np.testing.assert_allclose(np.sqrt(np.mean(np.square(found))), 1 / np.sqrt(40), rtol=0.02)
+    position = rng.normal(size=300)
+    behind = position[:, None] + 0.5 * rng.normal(size=(300, 20))
+    rows = np.column_stack([np.searchsorted(np.linspace(-1.5, 1.5, LEVELS - 1), behind), position])
+    given = [*[[fp.Categorical(LEVELS), ordinal(x)] for x in rows[:, :20].T], [fp.Gaussian()]]
+    found, spent = ordered_families(Sample(rows), [several[0] for several in given], given, 0)
+    assert found == [several[-1] for several in given]
+    assert 0 < ordered_families(Sample(rows), [several[0] for several in given], given, 0, spent / 2)[1] < spent / 2
+
+
+def test_finite_families_stand_beside_ordered_ones():
+    def further(chosen, *given):
+        rows = np.zeros((4, 1))
+        return further_families([chosen], [given], Scaling.learn(rows, [chosen])).get(0, [])
+
+    table, ordered, trials = fp.Categorical(4), fp.Ordinal((-1.0, 0.0, 1.0)), fp.Binomial(3)
+    assert further(table, table, ordered, trials, fp.Binomial(4), fp.Poisson()) == [ordered, trials]
+    assert further(ordered, trials, ordered, table) == [trials, table]
+    # As ever where there is none for ordered categories, or two values are all.
+    assert further(table, table, trials) == []
+    assert further(fp.Poisson(), fp.Poisson(), table, ordered) == []
+    assert further(fp.Bernoulli(), fp.Bernoulli(), fp.Ordinal((0.0,)), fp.Categorical(2), fp.Binomial(1)) == []
+    assert further(fp.Gaussian(), fp.Gaussian(), fp.Logistic(0.1)) == [fp.Logistic(0.1)]

@@ -96,6 +96,24 @@ def test_whole_numbers_may_be_heaped():
     assert np.exp(circuit.log_prob(cells)).sum() == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("family", [fp.Binomial(7), fp.Ordinal.of_shares([1.0] * 8)], ids=str)
+@pytest.mark.parametrize("largest", [7, 5])
+def test_values_of_finite_families_are_bins(family, largest):
+    """Beside a column that is not finite; values that were never seen are possible."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, largest + 1, 300)
+    X = np.column_stack([level, level + 0.3 * rng.normal(size=300), (level + rng.integers(0, 2, 300)) % (largest + 1)])
+    circuit = fp.structures.binned_tree(X, bins=20, family=[family, fp.Gaussian(), family])
+    found = np.full((64, 3), np.nan)
+    found[:, [0, 2]] = np.stack(np.meshgrid(np.arange(8.0), np.arange(8.0)), axis=-1).reshape(-1, 2)
+    shares = np.exp(circuit.log_prob(found, missing="marginalize"))
+    assert shares.min() > 0
+    assert shares.sum() == pytest.approx(1.0, abs=1e-9)
+    # Smoothed shares.
+    alone = np.exp(circuit.log_prob(np.column_stack([np.arange(8.0), np.full((8, 2), np.nan)]), missing="marginalize"))
+    np.testing.assert_allclose(alone[: largest + 1], np.bincount(level, minlength=largest + 1) / 300, atol=0.03)
+
+
 def answers(n, seed):
     """Columns that all go a little with something that is not seen."""
     rng = np.random.default_rng(seed)

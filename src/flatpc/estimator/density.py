@@ -196,7 +196,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
             raise OptionError("groups and sample_weight are of rows in memory; leave them out for a source of rows.")
         table = self._read(X if source is None else source.sample(seed=options["seed"]), reset=True)
         weights = read_weights(sample_weight, len(table))
-        self.columns_ = Columns.learn(table, self.kinds, sample_weight=weights)
+        self.columns_ = Columns.learn(table, self.kinds, sample_weight=weights, groups=groups)
         self.kinds_ = self.columns_.kinds
         for note in self.columns_.notes:
             warnings.warn(note, UserWarning, stacklevel=2)

@@ -64,7 +64,7 @@ class Ordinal(Finite):
 
     cuts: tuple[float, ...] = (0.0,)
     names: ClassVar[tuple[str, ...]] = ("location", "scale")
-    cost: ClassVar[Cost] = Cost(update=1e4)
+    cost: ClassVar[Cost] = Cost(update=1e5)
 
     def __post_init__(self) -> None:
         cuts = ascending("Ordinal: cuts", self.cuts, 1)
@@ -273,16 +273,17 @@ class Ordinal(Finite):
             move_a = (slope_a - ab * move_b) / aa
             goal_a, goal_b = self._bounded(alpha + move_a, beta + move_b)
             move_a, move_b = goal_a - alpha, goal_b - beta
-            step, done = np.ones_like(beta), np.zeros(len(beta), bool)
+            last = abs(slope_a * move_a) + abs(slope_b * move_b) <= ENOUGH
+            step = np.ones_like(beta)
             for _ in range(HALVINGS):
                 now = value(alpha + step * move_a, beta + step * move_b)
-                done = now >= best
-                if done.all():
+                better = now >= best
+                if (better | last).all():
                     break
-                step = np.where(done, step, step / 2)
-            alpha, beta = np.where(done, alpha + step * move_a, alpha), np.where(done, beta + step * move_b, beta)
-            best = np.where(done, now, best)
-            if (~done | (abs(slope_a * move_a) + abs(slope_b * move_b) <= ENOUGH)).all():
+                step = np.where(better, step, step / 2)
+            alpha, beta = np.where(better, alpha + step * move_a, alpha), np.where(better, beta + step * move_b, beta)
+            best = np.where(better, now, best)
+            if (~better | last).all():
                 break
         return self._bounded(alpha, beta)
 

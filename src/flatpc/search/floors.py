@@ -18,6 +18,7 @@ from flatpc.circuit.nodes import Input
 from flatpc.families import Family
 from flatpc.search.plans import FLOORS
 from flatpc.search.scaling import Scaling
+from flatpc.search.suiting import is_ordinal
 from flatpc.tables.traits import Traits
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def with_first_floor(families: Sequence[Family], scaling: Scaling) -> list[Famil
 def further_families(chosen: Sequence[Family], given: Sequence[Sequence[Family]], scaling: Scaling) -> dict[int, list[Family]]:
     """Column -> those of the families given that may stand beside the one chosen, in the units of learning.
 
-    Families with a bound stay out where the units have moved it.
+    Families with a bound stay out where the units have moved it. Where there is a family for ordered categories, all families
+    over the same values may stand beside each other.
     """
     out = {}
     for j, (family, several) in enumerate(zip(chosen, given, strict=True)):
@@ -48,13 +50,20 @@ def further_families(chosen: Sequence[Family], given: Sequence[Sequence[Family]]
             and other.learnable
             and other.discrete == family.discrete
             and other.set_apart == family.set_apart
-            and other.can_rescale
-            and family.can_rescale
-            and (scaling.shift[j] == 0 or not np.isfinite(other.bounds).any())
+            and (
+                _may_be_beside_ordinal(family, other, several)
+                or (other.can_rescale and family.can_rescale and (scaling.shift[j] == 0 or not np.isfinite(other.bounds).any()))
+            )
         ]
         if others:
             out[j] = others
     return out
+
+
+def _may_be_beside_ordinal(family: Family, other: Family, given: Sequence[Family]) -> bool:
+    """Whether both are over the same several values, one of the families given is for ordered ones, and no unit changes them."""
+    same = family.n_categories == other.n_categories is not None and (family.n_categories or 0) > 2
+    return same and any(map(is_ordinal, given)) and not (family.can_rescale or other.can_rescale)
 
 
 def with_floor(circuit: Circuit, floor: float, varies: Sequence[bool], rounding: Sequence[float] = ()) -> Circuit:

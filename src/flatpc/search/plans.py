@@ -24,6 +24,7 @@ from flatpc.learning.regularizers.sharpness import Sharpness
 from flatpc.search import work
 from flatpc.search.clusters import most_rows, start_at_clusters
 from flatpc.search.samples import Sample
+from flatpc.structures.blocks import SIZE, find_blocks
 from flatpc.structures.trees.mutual_information import MAX_TABLE
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ PER_COLUMN = 2
 """Rows for each of its columns that there have to be for each of several."""
 FEW_COLUMNS = 3
 """Whose covariance few rows tell."""
+BLOCK_STATES = (4, 16)
+"""Of hidden trees whose leaves are blocks of correlated columns."""
+LEAST_FOR_RANK = 6
+"""Correlated columns from which covariances of low rank are tried; they start with a quarter as many loadings."""
 MANY_VALUES = 256
 """Of a variable, beyond which hidden trees don't start from the Chow-Liu tree."""
 START_PSEUDOCOUNT = 0.3
@@ -125,6 +130,8 @@ class Plan:
     """From which others are tried once it is chosen, the highest first."""
     mixed: bool = False
     """Whether each unit of a column has several families, among which learning chooses."""
+    ordered: bool = False
+    """Whether columns have families for categories in order where those are better given the other columns."""
     whole: bool = False
     """Whether steps of EM are whole ones, by all rows at once: for few units with many parameters, that gets there sooner."""
 
@@ -140,10 +147,12 @@ class Plan:
         given = self.options
         n_trees = given.get("n_trees", 1)
         parts = [SEVERAL[self.structure].format(n_trees) if n_trees > 1 else NAMES[self.structure]]
-        if "blocks" in given:
+        if self.is_correlated:
             parts = [f"mixture of correlated columns, {self.n_latents} components"]
-        if self.n_latents and "blocks" not in given:
+        elif self.n_latents:
             parts.append(f"{self.n_latents} latents")
+        parts += ["of correlated blocks"] if self.structure == "hclt" and "blocks" in given else []
+        parts += [f"of rank {given['rank']}"] if "rank" in given else []
         if "depth" in given:
             parts.append(f"depth {given['depth']}")
         if self.trained:
@@ -155,6 +164,7 @@ class Plan:
             parts[-1] += " (marginals)" if given.get("prior") == "marginals" else ""
             parts += ["spread by validation rows too"] if given.get("by") == "all" else []
         parts += ["several families to a unit"] if self.mixed else []
+        parts += ["categories in order"] if self.ordered else []
         parts += ["of mapped columns"] if self.front else []
         return ", ".join(parts)
 
@@ -162,6 +172,24 @@ class Plan:
     def n_latents(self) -> int:
         """States of a latent; 0 for a model that is counted."""
         return int(self.options.get("n_latents", 0))
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether it is a mixture of multivariate Gaussians."""
+        return self.structure == "mixture" and "blocks" in self.options
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What it has in common with plans that differ in sizes and strengths alone."""
+        return (
+            self.structure,
+            "blocks" in self.options,
+            "rank" in self.options,
+            self.options.get("trees"),
+            self.front,
+            self.mixed,
+            self.ordered,
+        )
 
     def work(self, n_rows: int, families: Sequence[Family]) -> float:
         """About how much work it is to build."""
@@ -187,18 +215,19 @@ class Plan:
         circuit = self._circuit(rows, list(families), seed)
         if self.clustered:
             return start_at_clusters(circuit, rows.X, seed, START_PSEUDOCOUNT, rows.weights)
-        if self.trained and "blocks" not in self.options and any(kind.defines("initialize_from") for kind in families):
+        if self.trained and not self.is_correlated and any(kind.defines("initialize_from") for kind in families):
             return circuit.randomize(seed, X=rows.drawn())
         return circuit
 
     def _circuit(self, rows: Sample, families: list[Family], seed: int) -> Circuit:
-        if "blocks" in self.options:
+        if self.is_correlated:
             return structures.mixture(
                 rows.X,
                 self.options["n_latents"],
                 family=families,
                 blocks=self.options["blocks"],
                 pooled=self.options["pooled"],
+                rank=self.options.get("rank"),
                 smoothing=START_PSEUDOCOUNT,
                 seed=seed,
                 sample_weight=rows.weights,
@@ -281,6 +310,31 @@ def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
         floors=(*FLOORS, *LOW_FLOORS) if many else FLOORS,
     )  # fmt: skip
     return [replace(plan, options={"n_latents": size, **plan.options}) for size in sizes]
+
+
+def further_plans(families: Sequence[Family], rows: Sample, best: Plan) -> list[Plan]:
+    """What pays less often: hidden trees whose leaves are blocks of correlated columns, if there are such, and mixtures of
+    Gaussians of low rank, of sizes around that of the best plan.
+
+    `families` and `rows` are in the units in which columns may be correlated.
+    """
+    joined = sum(kind.joins for kind in families)
+    if not 2 <= joined <= MOST_CORRELATED:
+        return []
+    floors = (*FLOORS, *LOW_FLOORS) if joined > FEW_COLUMNS else FLOORS
+    most, plans = max(int(rows.weight) // 4, 2), []
+    for size in BLOCK_STATES if len(families) > joined or joined > SIZE else ():
+        if size <= most and any(len(block) > 1 for block in find_blocks(rows.X, families, SIZE, size, rows.weights)):
+            plans.append(Plan("hclt", {"n_latents": size, "blocks": "auto"}, trained=True, clustered=True, floors=floors))
+    if joined >= LEAST_FOR_RANK:
+        middle = best.n_latents if best.is_correlated else COMPONENTS[1]
+        low = {"blocks": "all", "pooled": best.options.get("pooled", float(joined)), "rank": joined // 4}
+        plans += [
+            Plan("mixture", {"n_latents": size, **low}, trained=True, whole=True, floors=floors)
+            for size in (middle, 4 * middle)
+            if size == middle or rows.weight >= PER_COLUMN * low["rank"] * size
+        ]
+    return plans
 
 
 def plain_mixtures(rows: Sample, wishes: Wishes) -> list[Plan]:

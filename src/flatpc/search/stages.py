@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flatpc._row_groups import effective_number, standard_error
 from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError, TooLargeError
 from flatpc.families import Family
@@ -29,12 +31,14 @@ from flatpc.search.plans import (
     Plan,
     Wishes,
     counted_plans,
+    further_plans,
     mixture_plans,
     plain_mixtures,
     trained_plans,
 )
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
+from flatpc.search.suiting import ordered_families
 from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Task, Trial, build, finish, replay
 from flatpc.search.work import of_tree
 from flatpc.structures.edit.mixing import mix
@@ -51,7 +55,7 @@ SURVIVORS = 2
 AVERAGED = 1.5
 """Models like the best one that work is set aside for, to learn them again from all rows."""
 COPIES = 16
-"""Of the best one, to be averaged with it."""
+"""Of the best one, and then of the best of every other kind, to be averaged with it."""
 WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FRONTS_SHARE = 0.1
@@ -78,8 +82,8 @@ POOLED_STEP = 4.0
 """By which the common covariance of correlated columns counts for more or less."""
 FOLLOWS = 0.5
 """Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
-MUCH_EFFORT, MIXING_SHARE = 100.0, 0.7
-"""From where several families to a unit and maps of quantiles are tried, and the most of what is left that families may take."""
+FURTHER_SHARE = 0.25
+"""Of the work that is left once the best model is chosen, the most for those that pay less often, and for mixed families."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -104,7 +108,9 @@ class Search:
         repeats = 2 if cheap else 1
         found = splits(rows, valid, judge, seed, repeats)
         by_curvature = CurvatureJudge(judge, missing) if judge in BY_CURVATURE else None
-        self.fronts, of_fronts = fronts(rows, found, families, normal, seed, names, FRONTS_SHARE * effort, effort >= MUCH_EFFORT)
+        self._made_fronts = partial(fronts, rows, found, families, normal, seed, names)
+        self._several = several
+        self.fronts, of_fronts = self._made_fronts(FRONTS_SHARE * effort)
         first = self.fronts[0]
         self.rows = first.rows
         self.discrete = all(family.is_free_table for family in families)
@@ -191,10 +197,8 @@ class Search:
             self.task, self.set_aside = task.sampled(), ALL_ROWS_SHARE * self.effort
         plans = trained_plans(task.families, train, wishes, self.free, self.fronts[-1].families)
         front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
-        together, low = self._start_of_blocks([plan for plan in plans if "blocks" in plan.options])
-        plans = [
-            replace(plan, front=together, floor=low) if "blocks" in plan.options else replace(plan, front=front) for plan in plans
-        ]
+        together, low = self._start_of_blocks([plan for plan in plans if plan.is_correlated])
+        plans = [replace(plan, front=together, floor=low) if plan.is_correlated else replace(plan, front=front) for plan in plans]
         # What a mixture gains by a front, another structure need not.
         plans += (
             [replace(plan, front=1 - front) for plan in plans if plan.structure == "hclt"][:1] if len(self.fronts) > 1 else []
@@ -210,12 +214,14 @@ class Search:
                 best = self._tune(best)
             best = self._regularize(best)
             best = self._twice(best) if large else self._other_floors(best)
+            if wishes.structure == "auto" and wishes.n_latents is None and not large:
+                best = self._look_further(best, together, low)
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
             self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
             best = self._mix_families(best)
             if self.average:
-                self._copy(best)
+                self._copies(best)
 
     def _behind_all(self, plans: Sequence[Plan]) -> list[Plan]:
         """Each plan behind each front."""
@@ -315,12 +321,69 @@ class Search:
             self._say(f"round {number + 1} of {rounds} of trained models")
         return min(racing, key=lambda c: c.valid_nll) if racing else None
 
+    def _look_further(self, best: Trial, together: int, low: float | None) -> Trial:
+        """The better of this one and what pays less often: families for categories in order, maps by quantiles, hidden trees
+        whose leaves are correlated blocks, and Gaussians of low rank.
+        """
+        limit = self.spent + FURTHER_SHARE * max(self.left, 0.0)
+        front = self.fronts[together]
+        train = max((split.train for split in front.splits), key=lambda rows: rows.weight)
+        others = [replace(plan, front=together, floor=low) for plan in further_plans(front.families, train, best.plan)]
+        plans = [*self._in_order(best.plan, limit - self.spent), *self._behind_quantiles(best.plan, limit - self.spent), *others]
+        plans = [plan for plan in plans if self._cost(plan) <= FURTHER_SHARE * (limit - self.spent)]
+        for place, plan in enumerate(plans):
+            end = self.spent + (limit - self.spent) / (len(plans) - place)
+            other = self._try(plan)
+            if other is None:
+                continue
+            other.regularizer, other.floor = best.regularizer, best.floor if plan.floor is None else plan.floor
+            for _ in range(len(best.rounds) + 1):
+                if self.spent >= end or other.exhausted:
+                    break
+                self._train(other, MOST_EPOCHS, end - self.spent)
+        self._say("what pays less often")
+        won = min([best, *(c for c in self.pool if c.plan in plans)], key=lambda c: c.valid_nll)
+        return self._tune(won) if self._is_clearly_better(won, best) else best
+
+    def _is_clearly_better(self, one: Trial, other: Trial) -> bool:
+        """By more than two standard errors."""
+        if not one.valid_nll < other.valid_nll:
+            return False
+        gain, judges = self.task.judge(one) - self.task.judge(other), self.task.judges
+        counted = np.ones(len(gain)) if judges.weights is None else judges.weights
+        n = effective_number(counted, judges.groups)
+        return judges.mean(gain) > 2 * standard_error(gain, counted, n, judges.groups)
+
+    def _in_order(self, plan: Plan, allowance: float) -> list[Plan]:
+        """The same with families for categories in order, if these are better given the other columns anywhere."""
+        front = self.fronts[plan.front]
+        found, work = ordered_families(front.rows, front.families, self._several, self.task.seed, FRONTS_SHARE * allowance)
+        self.spent += work
+        if found == list(front.families):
+            return []
+        self.task = replace(self.task, ordered={**self.task.ordered, plan.front: found})
+        return [replace(plan, ordered=True)]
+
+    def _behind_quantiles(self, plan: Plan, allowance: float) -> list[Plan]:
+        """The same behind a front with maps by quantiles, if these are better than others for any column."""
+        made, work = self._made_fronts(FRONTS_SHARE * allowance, quantiles=True)
+        self.spent += work
+        if len(made) == 1 or any(made[-1].scaling.transforms == front.scaling.transforms for front in self.fronts):
+            return []
+        self.fronts = [*self.fronts, made[-1]]
+        self.task = replace(self.task, fronts=self.fronts)
+        return [replace(plan, front=len(self.fronts) - 1)]
+
     def _tune(self, best: Trial) -> Trial:
-        """The same with more latents or else fewer; of correlated columns, also with less in common or else more."""
+        """The same with more latents or else fewer; of correlated columns, also with less in common or else more, or of other
+        rank.
+        """
         most = int(max(split.train.weight for split in self.task.splits)) // 4
+        joined = sum(kind.joins for kind in self.fronts[best.plan.front].families)
         ways: dict[str, tuple[Callable[[Any], Any], ...]] = {
             "n_latents": (lambda n: max(min(2 * n, most), n), lambda n: max(n // 2, 1)),
             "pooled": (lambda rows: rows / POOLED_STEP, lambda rows: rows * POOLED_STEP),
+            "rank": (lambda rank: max(min(2 * rank, joined - 1), rank), lambda rank: max(rank // 2, 1)),
         }
         for option, directions in ways.items():
             for following in directions:
@@ -340,11 +403,11 @@ class Search:
         return best
 
     def _mix_families(self, best: Trial) -> Trial:
-        """The same with several families to a unit, of columns as they are, if there is much work to do."""
-        if self.effort < MUCH_EFFORT or "blocks" in best.plan.options or not self.task.others:
+        """The same with several families to a unit, of columns as they are, if there is work left for it."""
+        if "blocks" in best.plan.options or not self.task.others:
             return best
-        plan = replace(best.plan, mixed=True, front=0)
-        if self._cost(plan) + 2 * best.kept > MIXING_SHARE * self.left:
+        plan = replace(best.plan, mixed=True, ordered=False, front=0)
+        if self._cost(plan) + 2 * best.kept > FURTHER_SHARE * self.left:
             return best
         other = self._like(best, plan)
         return best if other is None or not other.valid_nll < best.valid_nll else other
@@ -427,23 +490,34 @@ class Search:
         self._say("a copy, to be joined with the best one")
         return both
 
-    def _copy(self, best: Trial) -> None:
-        """The best one again with other trees, trained in the same way, for as long as any effort is left: to be averaged.
+    def _copies(self, best: Trial) -> None:
+        """The best one again, and then the best of every other kind, for as long as any effort is left: to be averaged."""
+        firsts: dict[tuple[Any, ...], Trial] = {best.plan.kind: best}
+        for trial in sorted(self.pool, key=lambda c: c.valid_nll):
+            if trial.rounds and not trial.copy and trial.plan.front == best.plan.front:
+                firsts.setdefault(trial.plan.kind, trial)
+        for first in firsts.values():
+            if not self._copy(first, best):
+                break
+
+    def _copy(self, model: Trial, best: Trial) -> bool:
+        """A model again with other trees, trained in the same way; whether there was work for `COPIES` of it.
 
         The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
         are one of each kind of sample; the others are of the kind whose average with the best one is best.
         """
         tried: dict[int, float] = {}
         for copy in range(1, COPIES + 1):
-            if self.left < best.kept + self._cost(best.plan) + (self._again(best) if self.refits else 0.0):
-                break
+            if self.left < model.kept + self._cost(model.plan) + (self._again(model) if self.refits else 0.0):
+                return False
             whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
-            other = self._start(best.plan, copy, whole)
-            self._train_like(best, other, to_the_end=False)
+            other = self._start(model.plan, copy, whole)
+            self._train_like(model, other, to_the_end=False)
             if whole not in tried:
                 both = np.stack([self.task.judge(best), self.task.judge(other)], axis=1)
                 tried[whole] = cross_fitted_nll(both, self.task.judges)
-            self._say(f"copy {copy} of the best one")
+            self._say(f"copy {copy} of {model.name}")
+        return True
 
     def _try(self, plan: Plan) -> Trial | None:
         """A candidate; None if there is no memory for it, unless it is what the user asked for."""

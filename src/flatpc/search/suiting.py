@@ -4,6 +4,9 @@ Each is tried alone and as a mixture of a few units, which is nearer to what a c
 Alternatives are compared in one measure: probabilities with probabilities, densities with densities. Where some values of a
 column stand out as atoms, families that have them are preferred: to others such values are spikes, as likely as one likes.
 So are families with the cycles of a calendar: what goes with weekdays is seen in other columns, if at all.
+
+Alone, categories in order are as likely with two numbers for a unit as with one for each category. So a family such as `Ordinal`
+is left out there, and compared with the one chosen given the other columns: in each cluster of rows, by these, both have a unit.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import rankdata
 
+from flatpc._row_groups import effective_number, parted, standard_error
 from flatpc._row_weights import mean, rows_by_weight
 from flatpc._typing import Array, Ints
 from flatpc.families import Family
 from flatpc.search import work
-from flatpc.search.samples import Sample, effective_number, parted, standard_error
+from flatpc.search.samples import Sample
+from flatpc.structures.clusters import cluster_weights
 
 UNITS = (1, 4)
 """Of the mixtures."""
@@ -33,6 +39,12 @@ FEWEST = 20
 """Values, below which there is no choosing."""
 PRIOR = 0.5
 """Further observations of each unit."""
+CLUSTERS, PER_CLUSTER = 8, 20
+"""Of rows by the other columns, and rows to learn from for each, or there are fewer."""
+CLUSTERINGS = 8
+"""At the most: of more columns than these, several have one in common, by all columns but them."""
+STEPS_IN_CLUSTERS = 5
+"""Of a family's updates where it is known which unit a row belongs to."""
 
 
 def choose_families(
@@ -123,7 +135,11 @@ class _Halves:
 
 
 def _comparable(column: Array, alternatives: Sequence[Family]) -> list[Family]:
-    """Those that are measured as the first one is, which comes first; atoms are preferred to none, and cycles."""
+    """Those that are measured as the first one is, which comes first; atoms are preferred to none, and cycles.
+
+    Such as are to be judged given other columns are left out, unless there are no others.
+    """
+    alternatives = [family for family in alternatives if not is_ordinal(family)] or alternatives
     atomic = [family for family in alternatives if _measure(family)[0] == "both"]
     cyclic = [family for family in atomic or alternatives if family.runs_in_cycles]
     first = (cyclic or atomic or list(alternatives))[0]
@@ -146,6 +162,77 @@ def normal_instead(chosen: Family, given: Family | Sequence[Family]) -> Family:
         rounded = (family for family in given if family.grid is not None and not family.set_apart)
         return next((family for family in rounded if (family.inner or family).joins), chosen)
     return next((family for family in given if family.joins), chosen)
+
+
+def is_ordinal(family: Family) -> bool:
+    """Whether units are tables, but not any: with fewer numbers than values, they tell how values go together.
+
+    >>> from flatpc import Categorical, Ordinal
+    >>> is_ordinal(Ordinal((-1.0, 0.0, 1.0))), is_ordinal(Categorical(4))
+    (True, False)
+    """
+    return family.is_table and not family.is_free_table and family.learnable
+
+
+def ordered_families(
+    rows: Sample, kinds: Sequence[Family], families: Sequence[Sequence[Family]], seed: int, allowance: float = np.inf
+) -> tuple[list[Family], float]:
+    """Families for ordered categories in place of those chosen where they are better given the other columns; and the work."""
+    rivals = {
+        j: [family for family in given if is_ordinal(family) and not (kind.can_rescale or family == kind) and kind.discrete]
+        for j, (kind, given) in enumerate(zip(kinds, families, strict=True))
+    }
+    asked = [j for j, several in rivals.items() if several]
+    some = rows.some(np.random.default_rng(seed).permutation(len(rows))[:ROWS])
+    width = min(CLUSTERS, len(some) // 2 // PER_CLUSTER)
+    out = list(kinds)
+    if not asked or len(kinds) < 2 or width < 2:
+        return out, 0.0
+    parts = [asked[place::CLUSTERINGS] for place in range(min(CLUSTERINGS, len(asked)))]
+    clustering = len(parts) * work.of_clusters(len(some), len(kinds), width)
+    tried = [family for j in asked for family in (kinds[j], *rivals[j])]
+    once = STEPS_IN_CLUSTERS * sum(work.of_trial(family, len(some) // 2, width) for family in tried)
+    n_splits = SPLITS if clustering + SPLITS * once <= allowance else int((allowance - clustering) / once)
+    if n_splits < 1:
+        return out, 0.0
+    for part in parts:
+        rest = np.delete(some.X, part, axis=1)
+        rest = rest[:, ~np.isnan(rest).all(axis=0)]
+        if not rest.shape[1]:
+            continue
+        # By ranks, so that a few large numbers are no clusters of their own.
+        flow = cluster_weights(rankdata(rest, axis=0, nan_policy="omit"), width, seed, some.weights)
+        for j in part:
+            out[j] = _best_in_clusters(some, j, flow, [kinds[j], *rivals[j]], seed, n_splits)
+    return out, clustering + n_splits * once
+
+
+def _best_in_clusters(rows: Sample, j: int, flow: Array, alternatives: Sequence[Family], seed: int, n_splits: int) -> Family:
+    """The family that is best for values not learnt from, each in the unit of its row's cluster; a later one, by a margin."""
+    present = ~np.isnan(rows.X[:, j])
+    known = rows.some(present)
+    best = alternatives[0]
+    if len(known) < FEWEST or known.n_groups < 2:
+        return best
+    x, flow = known.X[:, j], flow[present]
+    counted = np.ones(len(x)) if known.weights is None else known.weights
+    halves = _Halves.of(counted, known.groups, n_splits, np.random.default_rng(seed))
+    best_logs = None
+    for family in alternatives:
+        logs = np.concatenate([_in_clusters(family, x[a], flow[a], x[b], flow[b].argmax(axis=1), seed) for a, b in halves.pairs])
+        if best_logs is None or halves.better(logs - best_logs):
+            best, best_logs = family, logs
+    return best
+
+
+def _in_clusters(family: Family, train: Array, flow: Array, judges: Array, cluster: Ints, seed: int) -> Array:
+    """Log-likelihoods of values in clusters, whose units learn from others."""
+    parameters: Any = family.initialize_from(train, flow.shape[1], np.random.default_rng(seed), "uniform")
+    with np.errstate(all="ignore"):
+        for _ in range(STEPS_IN_CLUSTERS):
+            parameters = family.update(parameters, family.statistics(parameters, train, flow), PRIOR)
+        found = family.log_density(parameters, judges)[np.arange(len(judges)), cluster]
+    return _explained(found)
 
 
 def _measure(family: Family) -> tuple[Any, ...]:
@@ -179,5 +266,9 @@ def _held_out(family: Family, train: Array, counted: Array, judges: Array, width
             parameters = family.update(parameters, family.statistics(parameters, train, flow), PRIOR)
             weights = (flow.sum(axis=0) + PRIOR) / (counted.sum() + PRIOR * width)
         found = logsumexp(family.log_density(parameters, judges) + np.log(weights), axis=1)
-    # A value that a family can't explain at all counts as one that it hardly can.
-    return np.asarray(np.maximum(np.nan_to_num(found, nan=-1e3), -1e3))
+    return _explained(found)
+
+
+def _explained(logs: Array) -> Array:
+    """A value that a family can't explain at all counts as one that it hardly can."""
+    return np.asarray(np.maximum(np.nan_to_num(logs, nan=-1e3), -1e3))

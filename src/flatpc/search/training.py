@@ -195,6 +195,8 @@ class Task:
     """Processes that train the folds of a candidate, as joblib has it."""
     others: Mapping[int, Sequence[Family]] = field(default_factory=dict)
     """Further families of columns, in the units of the first front, for plans that mix them."""
+    ordered: Mapping[int, Sequence[Family]] = field(default_factory=dict)
+    """By the number of a front, its families for plans that have such for categories in order."""
 
     @cached_property
     def counted(self) -> dict[int, list[Counted]]:
@@ -207,6 +209,8 @@ class Task:
 
     def families_of(self, plan: Plan) -> Sequence[Family]:
         """In the units in which the plan is learnt."""
+        if plan.ordered:
+            return self.ordered[plan.front]
         return self.fronts[plan.front].families if plan.front else self.families
 
     def volumes_of(self, plan: Plan) -> Sequence[Array | float]:

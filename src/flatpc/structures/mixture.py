@@ -23,6 +23,7 @@ def mixture(
     family: FamilyLike = "gaussian",
     blocks: Any = "all",
     pooled: float | None = None,
+    rank: int | None = None,
     smoothing: float = 1.0,
     seed: int = 0,
     sample_weight: Any = None,
@@ -54,6 +55,8 @@ def mixture(
         alone. Or a list of tuples of columns; those not listed stay alone.
     pooled
         Of the multivariate Gaussians (`fp.MultivariateGaussian`): how much of their common covariance each is learnt with.
+    rank
+        Of their covariances, beside a diagonal; for blocks of more columns than that. None for any covariance.
     smoothing
         Number of additional observations of every column in each component, spread evenly over its values (families over
         finitely many).
@@ -76,6 +79,7 @@ def mixture(
     """
     n_components, seed = whole_number("n_components", n_components, 1), seed_number(seed)
     smoothing = count("smoothing", smoothing)
+    rank = None if rank is None else whole_number("rank", rank, 1)
     rows, families, counted = read_weighted_columns(X, family, sample_weight)
     together = read_blocks(blocks, rows, families, n_components, counted)
     weights = cluster_weights(rows, n_components, seed, counted)
@@ -83,9 +87,10 @@ def mixture(
     parameters: dict[int, Any] = {}
     rng = np.random.default_rng(seed)
     for variables, kind in together:
-        if hasattr(kind, "pooled") and pooled is not None:
-            shared: dict[str, Any] = {"pooled": pooled}
-            kind = replace(kind, **shared)
+        low = rank is not None and rank < len(variables)
+        wanted: dict[str, Any] = {"pooled": pooled, "rank": rank if low else None}
+        wanted = {name: value for name, value in wanted.items() if value is not None and hasattr(kind, name)}
+        kind = replace(kind, **wanted) if wanted else kind
         node = Input(family=kind, width=n_components, variables=variables)
         fitted = kind.initialize(n_components, rng, "uniform")
         # The second round measures deviations from the means that the first one found, so that large means don't cancel.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flatpc._typing import Array
+from flatpc._typing import Array, Ints
 from flatpc.tables.reading import RawColumn
 from flatpc.tables.suiting import FINITE, PER_VALUE, finite_is_likelier
 
@@ -15,7 +15,7 @@ FEWEST = 8
 """Columns that it takes."""
 
 
-def common_values(columns: Sequence[RawColumn], weights: Array | None = None) -> dict[str, range]:
+def common_values(columns: Sequence[RawColumn], weights: Array | None = None, groups: Ints | None = None) -> dict[str, range]:
     """By name, the whole numbers that columns which are alike have together, where each is best given a probability of its own.
 
     Columns of whole numbers are alike if half of them, and eight at least, have the same least and the same largest value, and
@@ -37,7 +37,7 @@ def common_values(columns: Sequence[RawColumn], weights: Array | None = None) ->
     if n < max(FEWEST, len(between) / 2) or not 2 < size <= FINITE or len(whole[0].values) < PER_VALUE * size:
         return {}
     whole_range = [column for column in between if (np.nanmin(column.values), np.nanmax(column.values)) == (low, high)]
-    votes = [finite_is_likelier(column.values, low, high, weights) for column in whole_range[:32]]
+    votes = [finite_is_likelier(column.values, low, high, weights, groups) for column in whole_range[:32]]
     return {column.name: range(low, high + 1) for column in between} if np.mean(votes) > 0.5 else {}
 
 

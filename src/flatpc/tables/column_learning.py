@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._typing import Array
+from flatpc._typing import Array, Ints
 from flatpc.errors import DataError
 from flatpc.families.poisson import Poisson
 from flatpc.tables.calendar import on_calendar
 from flatpc.tables.column import Column, digest, plain
 from flatpc.tables.forms import SECONDS_PER_DAY, TEMPORAL, bounds_of_type, kind_of_moments, number_of_text, step_of_moments
 from flatpc.tables.reading import RawColumn, refuse_infinite
-from flatpc.tables.recognition import MAX_CATEGORIES, MAX_TEXTS, Kind, frequent_texts, recognize
-from flatpc.tables.suiting import suitable_counts, suitable_numbers
+from flatpc.tables.recognition import MAX_TEXTS, Kind, frequent_texts, recognize
+from flatpc.tables.suiting import FINITE, suitable_counts, suitable_levels, suitable_numbers
 from flatpc.tables.traits import Traits
+from flatpc.tables.whole_numbers import MAX_CATEGORIES
 
 OTHER = "other"
 """What a category of rare texts is called, with a sign more if that is a frequent text."""
@@ -28,11 +29,11 @@ MOST_SHARED = 1 << 20
 
 def learn_column(
     raw: RawColumn, said: Kind | None, alike: range | None = None, along: str | None = None, follows: bool = False,
-    weights: Array | None = None,
+    weights: Array | None = None, groups: Ints | None = None, recognised: tuple[Kind, str] | None = None,
 ) -> Column:  # fmt: skip
     """The column; of the kind that is `said` if any, with values of columns that are `alike`, or as numbers `along` others.
 
-    Numbers that follow from others have no atoms.
+    Numbers that follow from others have no atoms. What it was `recognised` as needn't be found again.
     """
     raw.check()
     raw = _dated(raw, said)
@@ -44,7 +45,7 @@ def learn_column(
     if alike is not None:
         why = f"like other columns from {alike[0]} to {alike[-1]}"
         return Column(raw.name, "categorical", raw.dtype, why, tuple(alike), **how)
-    kind, why = (said, "said so") if said is not None and len(known) else recognize(raw)
+    kind, why = (said, "said so") if said is not None and len(known) else recognised or recognize(raw, groups)
     if along is not None:
         kind, why = "continuous", f"whole numbers that go along with {along}"
     if kind in ("count", "continuous"):
@@ -55,7 +56,10 @@ def learn_column(
         traits = _traits(raw)
         if follows and kind == "continuous":
             traits, why = replace(traits, atoms=()), "numbers that follow from others"
-        families = (suitable_counts if kind == "count" else suitable_numbers)(raw.values, traits, weights)
+        if kind == "count":
+            families = suitable_counts(raw.values, traits, weights, groups)
+        else:
+            families = suitable_numbers(raw.values, traits, weights)
         families = on_calendar(raw.dtype, raw.values, traits, families, raw.form.zone)
         return Column(raw.name, kind, raw.dtype, why, traits=traits, suitable=families, **how)
     categories = _categories(raw, known)
@@ -69,7 +73,10 @@ def learn_column(
         return Column(raw.name, kind, raw.dtype, why, (*frequent, rest), other=True, rest=digests, **how)
     if kind == "binary" and len(categories) > 2:
         raise DataError(f"{raw.label} has {len(categories)} different values, so it can't be binary; choose categorical.")
-    return Column(raw.name, kind, raw.dtype, why, categories, **how)
+    found = Column(raw.name, kind, raw.dtype, why, categories, **how)
+    if not 2 < len(categories) <= FINITE or not (raw.form.ordered if raw.levels else raw.dtype in ("integer", "float")):
+        return found
+    return replace(found, suitable=suitable_levels(found.encode(raw, "missing"), len(categories), weights))
 
 
 def _dated(raw: RawColumn, said: Kind | None) -> RawColumn:

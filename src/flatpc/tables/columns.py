@@ -21,6 +21,7 @@ import numpy as np
 from flatpc._messages import DROP, Message, some_of
 from flatpc._options import choice, shown
 from flatpc._printable import printable
+from flatpc._row_groups import read_groups
 from flatpc._row_weights import read_weights
 from flatpc._typing import Array
 from flatpc.errors import DataError, OptionError, ShapeError
@@ -32,7 +33,7 @@ from flatpc.tables.filling import fill_in, new_table
 from flatpc.tables.following import following
 from flatpc.tables.going_along import rounded_numbers
 from flatpc.tables.reading import MISSING, RawColumn, RawTable, read_matrix, read_raw, refuse_missing
-from flatpc.tables.recognition import Kind, Overrides, numbers_rows, read_overrides
+from flatpc.tables.recognition import Kind, Overrides, numbers_rows, read_overrides, recognize_numbers
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,7 +70,7 @@ class Columns:
     """What a pandas frame calls its columns: text, numbers or several levels of them; no file keeps it."""
 
     @staticmethod
-    def learn(X: Any, kinds: Overrides = None, *, sample_weight: Any = None) -> Columns:
+    def learn(X: Any, kinds: Overrides = None, *, sample_weight: Any = None, groups: Any = None) -> Columns:
         """Kinds and categories from a table.
 
         Parameters
@@ -81,6 +82,8 @@ class Columns:
         sample_weight
             How often each row counts: one number of 0 or more per row. Which families suit a column is told by all weights; its
             kind, its categories and traits such as rounding are told by the rows of positive weight, each once.
+        groups
+            One label for each row; what is told by rows of one group is judged by those of others.
 
         Returns
         -------
@@ -90,12 +93,13 @@ class Columns:
         Raises
         ------
         DataError
-            For a table that can't be read, or values that don't go with a kind.
+            For a table or groups that can't be read, or values that don't go with a kind.
         OptionError
             For an unknown kind or column.
         """
         table = X if isinstance(X, RawTable) else read_raw(X)
         weights = read_weights(sample_weight, len(table))
+        labels = read_groups(groups, len(table), None if weights is None else weights > 0)
         if weights is not None:
             table, weights = table.some(weights > 0), weights[weights > 0]
         said = read_overrides(kinds, table.names)
@@ -108,15 +112,17 @@ class Columns:
             for raw in table.columns
             if table.native is not None and numbers_rows(raw)
         )
-        alike = common_values([raw for raw in table.columns if raw.name not in said], weights)
-        along = rounded_numbers([raw for raw in table.columns if raw.name not in said and raw.name not in alike])
-        follow = following([raw for raw in table.columns if raw.name not in alike]) - set(said)
-        learnt = tuple(
-            learn_column(raw, said.get(raw.name), alike.get(raw.name), along.get(raw.name), raw.name in follow, weights)
-            for raw in table.columns
-        )
-        labels = getattr(table.native, "columns", None) if table.container == "pandas" else None
-        return Columns(learnt, table.container, notes, labels)
+        alike = common_values([raw for raw in table.columns if raw.name not in said], weights, labels)
+        open_ones = [raw for raw in table.columns if raw.name not in said and raw.name not in alike]
+        recognised = recognize_numbers(open_ones, labels)
+        along = rounded_numbers(open_ones, recognised)
+        follow = following([raw for raw in table.columns if raw.name not in alike], labels) - set(said)
+        learnt = []
+        for raw in table.columns:
+            of_others = alike.get(raw.name), along.get(raw.name), raw.name in follow
+            learnt.append(learn_column(raw, said.get(raw.name), *of_others, weights, labels, recognised.get(raw.name)))
+        names = getattr(table.native, "columns", None) if table.container == "pandas" else None
+        return Columns(tuple(learnt), table.container, notes, names)
 
     @property
     def names(self) -> tuple[str, ...]:

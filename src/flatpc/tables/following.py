@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flatpc._typing import Array
+from flatpc._row_groups import parted
+from flatpc._typing import Array, Ints
 from flatpc.tables.reading import RawColumn
 from flatpc.tables.traits import Traits
 
@@ -29,8 +30,10 @@ RIDGE = 1e-9
 """Of a variance; more than a rounding error, and less than what is looked for."""
 
 
-def following(columns: Sequence[RawColumn]) -> frozenset[str]:
+def following(columns: Sequence[RawColumn], groups: Ints | None = None) -> frozenset[str]:
     """The names of those columns of numbers with rare atoms that are linear in the others, at their atoms too.
+
+    Half of the rows, or of their `groups`, judge what the others say.
 
     >>> rng = np.random.default_rng(0)
     >>> red, green, alone = np.maximum(rng.normal(1.5, 1, size=(3, 400)), 0)
@@ -47,7 +50,9 @@ def following(columns: Sequence[RawColumn]) -> frozenset[str]:
     if not atomic or len(whole) < FEWEST_ROWS:
         return frozenset()
     order = np.random.default_rng(0).permutation(whole)[:MOST_ROWS]
-    learnt, judges = np.array_split(order, 2)
+    learnt, judges = parted(order, (len(order) + 1) // 2, groups)
+    if len(learnt) == 0:
+        return frozenset()
     left = unexplained(values[learnt], values[judges])
     return frozenset(
         numbers[place].name

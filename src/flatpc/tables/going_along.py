@@ -7,28 +7,32 @@ ranks. What it may lose is what a family of counts knows better than a rounded G
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
 from flatpc._typing import Array
 from flatpc.tables.reading import RawColumn
-from flatpc.tables.recognition import recognize
+from flatpc.tables.recognition import Kind, recognize_numbers
 from flatpc.tables.suiting import loss_as_rounded
+from flatpc.tables.whole_numbers import MAX_CATEGORIES
 
 FEWEST_VALUES = 20
-"""Different ones of a column that may be rounded numbers."""
+"""Different ones of a column that starts at 0 or 1 and may be rounded numbers."""
 FEWEST_ROWS = 50
 """By which a correlation is told."""
 MOST_ROWS = 5000
 """By which it is looked for."""
 MARGIN = 0.25
 """Nats per row by which a column has to gain more than it loses."""
+_NONE = ("", "")
 
 
-def rounded_numbers(columns: Sequence[RawColumn]) -> dict[str, str]:
+def rounded_numbers(columns: Sequence[RawColumn], recognised: Mapping[str, tuple[Kind, str]] | None = None) -> dict[str, str]:
     """Columns that would be counts, but go along with numbers: their names, and those of the others.
+
+    `recognised` are their kinds; without it they are found.
 
     >>> rng = np.random.default_rng(0)
     >>> months = rng.integers(0, 73, 300).astype(float)
@@ -36,10 +40,9 @@ def rounded_numbers(columns: Sequence[RawColumn]) -> dict[str, str]:
     >>> rounded_numbers([RawColumn("months", "integer", months), paid])
     {'months': 'paid'}
     """
-    numbers = [column for column in columns if column.dtype in ("integer", "float") and not column.problem]
-    kinds = {column.name: recognize(column)[0] for column in numbers if np.isfinite(column.values[~column.missing]).any()}
-    counts = [column for column in numbers if kinds.get(column.name) == "count" and _is_wide(column.values)]
-    others = [column for column in numbers if kinds.get(column.name) == "continuous"]
+    kinds = recognize_numbers(columns) if recognised is None else recognised
+    counts = [column for column in columns if kinds.get(column.name, _NONE)[0] == "count" and _is_wide(column.values)]
+    others = [column for column in columns if kinds.get(column.name, _NONE)[0] == "continuous"]
     out = {}
     for count in counts:
         among = [column for column in (*others, *counts) if column is not count]
@@ -51,7 +54,9 @@ def rounded_numbers(columns: Sequence[RawColumn]) -> dict[str, str]:
 
 
 def _is_wide(x: Array) -> bool:
-    return len(np.unique(x[~np.isnan(x)])) >= FEWEST_VALUES
+    distinct = np.unique(x[~np.isnan(x)])
+    # By their range, those that start beyond 1 are no counts.
+    return len(distinct) >= (FEWEST_VALUES if distinct[0] <= 1 else MAX_CATEGORIES + 1)
 
 
 def _worth(x: Array, y: Array) -> float:

@@ -7,7 +7,8 @@
 | `count` | other whole numbers that start at 0 or 1 and stay below 1000 | negative binomial or Poisson |
 | `continuous` | other numbers; dates, times and durations | Gaussian |
 
-A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken;
+A float column counts as whole numbers if all of its values are whole. The first row of the table that applies is taken, unless
+whole numbers are clearly likelier as another of the last three kinds (`flatpc.tables.whole_numbers`);
 `kinds={"age": "continuous"}` says otherwise. Counts that go along with other numbers of the table are continuous too
 (`flatpc.tables.going_along`). Levels are those of a pandas category or a polars Enum, all of them, in their order.
 Of more than 256 texts the frequent ones are categories, and all others together are one more, `other`. Texts that are dates,
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -27,16 +28,16 @@ from numpy.typing import NDArray
 
 from flatpc._messages import DROP, Message, Option, as_categorical, some_of
 from flatpc._options import wrong
+from flatpc._typing import Ints
 from flatpc.errors import DataError, OptionError
 from flatpc.tables.forms import TEMPORAL
 from flatpc.tables.reading import RawColumn, is_number, only_missing
+from flatpc.tables.whole_numbers import MAX_CATEGORIES, WholeKind, likelier_kind
 
 Kind = Literal["binary", "categorical", "count", "continuous"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Overrides = str | Sequence[str] | Mapping[str | int, str] | None
 
-MAX_CATEGORIES = 10
-"""The most whole numbers that are taken for names of categories."""
 MAX_COUNT = 1000
 """Numbers beyond this are hardly counts of something."""
 MAX_TEXTS = 256
@@ -48,13 +49,14 @@ FREQUENT_SHARE = 0.2
 MANY = 20
 """So is one of so many texts, or more, that has none of them twice."""
 _KINDS = Option("kinds")
+_AS = {"categorical": "as categories", "count": "as counts", "continuous": "as rounded numbers"}
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
 _SIGNS = re.compile(r"\s*[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?\s*[%$€£¥]?\s*")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b")
 
 
-def recognize(column: RawColumn) -> tuple[Kind, str]:
-    """The kind of a column and, in a few words, why.
+def recognize(column: RawColumn, groups: Ints | None = None) -> tuple[Kind, str]:
+    """The kind of a column and, in a few words, why; `groups` say which of its values belong together.
 
     >>> recognize(RawColumn("age", "integer", np.array([31.0, 47, 22])))
     ('continuous', 'numbers')
@@ -75,15 +77,34 @@ def recognize(column: RawColumn) -> tuple[Kind, str]:
     if (known != np.floor(known)).any():
         return "continuous", "numbers"
     distinct = np.unique(known)
+    default: WholeKind
     if set(distinct) <= {0.0, 1.0}:
         return "binary", "0 and 1"
     if len(distinct) <= MAX_CATEGORIES and len(known) >= 2 * len(distinct):
         if len(distinct) == 2:
             return "binary", "two whole numbers"
-        return ("categorical", f"{len(distinct)} whole numbers") if len(distinct) > 1 else ("continuous", "one number")
-    if distinct[0] in (0, 1) and distinct[-1] < MAX_COUNT:
-        return "count", f"whole numbers from {distinct[0]:g} to {distinct[-1]:g}"
-    return "continuous", "numbers"
+        if len(distinct) == 1:
+            return "continuous", "one number"
+        default, why = "categorical", f"{len(distinct)} whole numbers"
+    elif distinct[0] in (0, 1) and distinct[-1] < MAX_COUNT:
+        default, why = "count", f"whole numbers from {distinct[0]:g} to {distinct[-1]:g}"
+    else:
+        default, why = "continuous", "numbers"
+    kind = likelier_kind(known, default, None if groups is None else groups[~column.missing])
+    if kind == default:
+        return default, why
+    return kind, f"whole numbers from {distinct[0]:g} to {distinct[-1]:g}, likelier {_AS[kind]}"
+
+
+def recognize_numbers(columns: Iterable[RawColumn], groups: Ints | None = None) -> dict[str, tuple[Kind, str]]:
+    """By name, what those columns are recognised as that hold finite numbers.
+
+    >>> recognize_numbers([RawColumn("age", "integer", np.array([31.0, 47, 22]))])
+    {'age': ('continuous', 'numbers')}
+    """
+    numbers = [column for column in columns if column.dtype in ("integer", "float") and not column.problem and not column.levels]
+    finite = [column for column in numbers if (known := column.values[~column.missing]).size and np.isfinite(known).all()]
+    return {column.name: recognize(column, groups) for column in finite}
 
 
 def _recognize_text(column: RawColumn, known: NDArray[Any]) -> tuple[Kind, str]:

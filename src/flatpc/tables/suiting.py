@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flatpc._row_weights import deviation, mean, quantiles, rows_by_weight
-from flatpc._typing import Array
-from flatpc.families.base import Family
+from flatpc._typing import Array, Ints
+from flatpc.families.base import Family, Parameters
 from flatpc.families.beta import Beta
 from flatpc.families.binomial import Binomial
 from flatpc.families.categorical import Categorical
@@ -25,6 +25,7 @@ from flatpc.families.hurdle import Hurdle
 from flatpc.families.log_normal import LogNormal
 from flatpc.families.logistic import Logistic
 from flatpc.families.negative_binomial import NegativeBinomial
+from flatpc.families.ordinal import Ordinal
 from flatpc.families.poisson import Poisson
 from flatpc.families.student_t import StudentT
 from flatpc.tables.traits import Traits
@@ -42,14 +43,18 @@ PER_VALUE = 5
 BINS = 20
 WIDE = 5
 """The largest count from which counts may also be rounded numbers."""
+ZEROS = 0.3
+"""Share of zeros from which counts may have more of them than their families say."""
 MOST = 3
 """Alternatives to the Gaussian, at the most."""
+FURTHER = 0.01
+"""Of all values, as many more are spread evenly over those that have an order, before they tell where one ends."""
 
 
-def suitable_counts(x: Array, traits: Traits, weights: Array | None = None) -> tuple[Family, ...]:
+def suitable_counts(x: Array, traits: Traits, weights: Array | None = None, groups: Ints | None = None) -> tuple[Family, ...]:
     """Families for whole numbers from 0, best first; `x` may have NaN.
 
-    `weights`, here as below, say how often each value counts.
+    `weights`, here as below, say how often each value counts, and `groups` which ones belong together.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -61,7 +66,7 @@ def suitable_counts(x: Array, traits: Traits, weights: Array | None = None) -> t
         return (NegativeBinomial(), Poisson())
     largest = int(np.nanmax(x))
     unbounded: list[Family] = [NegativeBinomial(), Poisson()]
-    if 0 in traits.atoms:
+    if 0 in traits.atoms or (largest > 1 and (known.x == 0).mean() > ZEROS):
         unbounded.append(Hurdle((0.0,), NegativeBinomial()))
     trials = _ranked(unbounded, known)
     ranked = [trial.family for trial in trials]
@@ -70,10 +75,28 @@ def suitable_counts(x: Array, traits: Traits, weights: Array | None = None) -> t
     if 1 < largest < FINITE and (~np.isnan(x)).sum() >= PER_VALUE * (largest + 1):
         if _Trial.of(Binomial(largest), known).log_likelihood > trials[0].log_likelihood:
             ranked.insert(1, Binomial(largest))
-        ranked.insert(1 if finite_is_likelier(x, 0, largest, weights) else len(ranked), Categorical(largest + 1))
+        ranked.insert(1 if finite_is_likelier(x, 0, largest, weights, groups) else len(ranked), Categorical(largest + 1))
+        ranked.append(_ordinal(x, largest + 1, weights))
     if largest >= WIDE:
         ranked.append(Discretized(Gaussian(), 1.0, low=0.0))
     return tuple(ranked)
+
+
+def suitable_levels(x: Array, n: int, weights: Array | None = None) -> tuple[Family, ...]:
+    """Families for categories 0 to n - 1 that have an order, of which there are more than two; `x` may have NaN.
+
+    >>> import numpy as np
+    >>> [type(family).__name__ for family in suitable_levels(np.array([0.0, 1.0, 2.0, 1.0]), 3)]
+    ['Categorical', 'Ordinal']
+    """
+    return Categorical(n), _ordinal(x, n, weights)
+
+
+def _ordinal(x: Array, n: int, weights: Array | None) -> Ordinal:
+    """The family one unit of which is as the values are."""
+    present = ~np.isnan(x)
+    counts = np.bincount(x[present].astype(np.int64), None if weights is None else weights[present], minlength=n)
+    return Ordinal.of_shares(counts / counts.sum() + FURTHER / n)
 
 
 def suitable_numbers(x: Array, traits: Traits, weights: Array | None = None) -> tuple[Family, ...]:
@@ -107,26 +130,49 @@ def suitable_numbers(x: Array, traits: Traits, weights: Array | None = None) -> 
     return (Gaussian(), *(Hurdle(traits.atoms, family) for family in alone))
 
 
-def finite_is_likelier(x: Array, low: int, high: int, weights: Array | None = None) -> bool:
+def finite_is_likelier(x: Array, low: int, high: int, weights: Array | None = None, groups: Ints | None = None) -> bool:
     """Whether whole numbers from `low` to `high` are better described by a probability each than by the families of counts.
 
-    Each value is judged by the others: its smoothed share among them. The other families have so few parameters that this makes
-    no difference to them.
+    Each value is judged by the others, those of other `groups` if there are any: its smoothed share among them. The other
+    families have so few parameters that this makes no difference to them.
 
     >>> import numpy as np
     >>> finite_is_likelier(np.array([0.0, 16.0] * 50), 0, 16)
     True
     """
     present = ~np.isnan(x)
-    known, own = x[present] - low, np.ones(int(present.sum())) if weights is None else weights[present]
+    known, own = x[present] - low, None if weights is None else weights[present]
     n = high - low + 1
-    codes = known.astype(np.int64)
-    # Without the value itself, and with one more that is spread evenly.
-    left = np.bincount(codes, own, minlength=n)[codes] - own
-    shares = (np.maximum(left, 0.0) + 1 / n) / np.maximum(own.sum() - own + 1, 1.0)
-    finite = mean(np.log(shares), own)
+    logs = logs_of_shares(known.astype(np.int64), n, own, None if groups is None else groups[present])
     others: list[Family] = [NegativeBinomial(), Poisson(), Binomial(max(n - 1, 1))]
-    return finite > max(trial.log_likelihood for trial in _ranked(others, _some(known, None if weights is None else own)))
+    return mean(logs, own) > max(trial.log_likelihood for trial in _ranked(others, _some(known, own)))
+
+
+def logs_of_shares(codes: Ints, n: int, weights: Array | None = None, groups: Ints | None = None) -> Array:
+    """The logarithm of each code's smoothed share, of n, among the rows of other groups; without groups among all other rows.
+
+    >>> np.exp(logs_of_shares(np.array([0, 0, 1]), 2)).round(3).tolist()
+    [0.5, 0.5, 0.167]
+    """
+    own: Array = np.ones(len(codes)) if weights is None else weights
+    of_code, total = np.bincount(codes, own, minlength=n), own.sum()
+    alike, together = own, own
+    if groups is not None:
+        pair = np.unique(groups * n + codes, return_inverse=True)[1]
+        alike, together = np.asarray(np.bincount(pair, own)[pair]), np.asarray(np.bincount(groups, own)[groups])
+    # With one more that is spread evenly.
+    left = np.maximum(of_code[codes] - alike, 0.0) + 1 / n
+    return np.asarray(np.log(left / np.maximum(total - together + 1, 1.0)))
+
+
+def log_densities(family: Family, x: Array, weights: Array) -> Array:
+    """Of values that count as often as `weights` say, by one unit of the family that was fitted to them.
+
+    >>> np.exp(log_densities(Poisson(), np.array([0.0, 1.0]), np.array([1.0, 3.0]))).round(3).tolist()
+    [0.472, 0.354]
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(family.log_density(_Trial.of(family, _Values(x, weights)).parameters, x)[:, 0])
 
 
 def loss_as_rounded(x: Array) -> float:
@@ -157,6 +203,7 @@ class _Trial:
 
     family: Family
     log_likelihood: float
+    parameters: Parameters
 
     @staticmethod
     def of(family: Family, values: _Values) -> _Trial:
@@ -172,7 +219,7 @@ class _Trial:
                 if not value > best + 1e-3:
                     break
                 best = value
-        return _Trial(family, best)
+        return _Trial(family, best, parameters)
 
 
 def _ranked(families: list[Family], values: _Values) -> list[_Trial]:

@@ -113,7 +113,9 @@ def _atoms(values: Array, counts: Array) -> tuple[float, ...]:
     n, last = int(counts.sum()), len(values) - 1
     often = max(ATOM_COUNT, ATOM_SHARE * n)
     order = [int(i) for i in np.argsort(-counts, kind="stable")[: 2 * MOST_ATOMS] if counts[i] >= often]
-    found = [i for i in order if 0 < i < last and counts[i] >= ATOM_PEAK * _nearby(counts, i, AROUND)]
+    # Whole numbers may fall so fast from their end; densities can't follow others there.
+    falling = (0, last) if (values == np.floor(values)).all() else ()
+    found = [i for i in order if i not in falling and counts[i] >= ATOM_PEAK * _nearby(counts, i, AROUND)]
     heaped = max((counts[i] / _nearby(counts, i, BESIDE) for i in order if 0 < i < last and i not in found), default=0.0)
     caps = [end for end, inwards in ((0, counts), (last, counts[::-1])) if counts[end] >= often and _is_cap(inwards, heaped)]
     found = [i for i in order if i in found or i in caps]

@@ -15,7 +15,7 @@ from flatpc._typing import Array
 from flatpc.circuit.circuit import Circuit
 from flatpc.circuit.nodes import Input, Node, Product, Sum
 from flatpc.errors import TooLargeError
-from flatpc.families import Family, Indicator, asking
+from flatpc.families import Categorical, Family, Indicator, asking
 from flatpc.families.hurdle import sure_of
 from flatpc.structures.edit.mixing import mix
 from flatpc.structures.factorized import fit_columns
@@ -239,7 +239,7 @@ class _Column:
             seen = ~np.isnan(self.x)
             counts, row = np.bincount(self.codes[seen].astype(np.intp), self.weights[seen]), _one_row(self.weights)
             others = (row * float((counts <= row).sum()) + 0.5) / (counts.sum() + 1)
-            return sure_of(np.unique(self.x[seen]), self.family, self.overall, others)
+            return _sure_of(np.unique(self.x[seen]), self.family, self.overall, others)
         here = _rows_of_states(self.codes, np.eye(self.size), self.weights)
         mine = (1 - self.share) * here / np.maximum(here.sum(axis=0), 1e-300) + self.share * self._all_rows
         return self.family, self._fitted(mine)
@@ -264,6 +264,18 @@ class _Column:
         for _ in range(_ROUNDS):
             fitted = self.family.update(fitted, asking.statistics(self.family, fitted, self.x, weights), 1e-2)
         return fitted
+
+
+def _sure_of(values: Array, family: Family, overall: Any, share: float) -> tuple[Family, Any]:
+    """One unit for each value, which is sure of it but for `share`: that goes to other values, as in `overall`."""
+    if not family.is_table:
+        return sure_of(values, family, overall, share)
+    at = np.eye(family.n_categories or 0)[values.astype(np.intp)]
+    rest = family.table(overall) * (1 - at)
+    left = rest.sum(axis=1, keepdims=True)
+    share_of_rest = np.where(left > 0, share / np.maximum(left, 1e-300), 0.0)
+    p = at + share_of_rest * rest
+    return Categorical(at.shape[1]), {"p": p / p.sum(axis=1, keepdims=True)}
 
 
 def _binned(rows: Array, families: Sequence[Family], weights: Array, bins: int) -> tuple[Array, list[int]]:
