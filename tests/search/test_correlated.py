@@ -85,7 +85,7 @@ def test_maps_do_not_bend_what_follows(sum_of_parts):
     assert density.score(x[600:]) > wanted.mean() - (2.0 if sum_of_parts else 0.3)
 
 
-def test_quantiles_map_a_column_with_several_peaks_where_there_is_much_work_to_do():
+def test_quantiles_map_a_column_with_several_peaks():
     """Neither a logarithm nor a power makes it normal; answers have the Jacobian."""
     rng = np.random.default_rng(0)
     peaks = rng.choice([-6.0, 0.0, 9.0], 600) + rng.normal(size=600)

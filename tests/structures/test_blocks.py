@@ -126,3 +126,27 @@ def test_a_hidden_tree_has_blocks_as_leaves():
 def test_wrong_blocks_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         fp.structures.hclt(chain(50), 2, family=FAMILIES, **options)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_covariances_of_low_rank_are_factor_analysis(rank):
+    """One component: its covariance is that of the rows if its rank allows, and EM ends where scikit-learn's does."""
+    from sklearn.decomposition import FactorAnalysis
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) @ rng.normal(size=(2, 6)) + rng.normal(0, 0.5, (400, 6))
+    start = fp.structures.mixture(X, 1, rank=rank, smoothing=0.0)
+    assert start.nodes[0].family.rank == rank
+    learnt = fp.fit(start, X, epochs=2000, batch_size=None, dtype="float64", progress=False).circuit
+    theirs = FactorAnalysis(rank, max_iter=20000, tol=1e-12).fit(X)
+    assert learnt.log_prob(X).mean() == pytest.approx(theirs.score(X), abs=1e-4)
+
+
+def test_low_rank_is_for_blocks_of_more_columns():
+    X = np.random.default_rng(0).normal(size=(200, 5))
+    mixed = fp.structures.mixture(X, 2, blocks=[(0, 1), (2, 3, 4)], rank=2, pooled=7.0)
+    found = {node.variables: node.family for node in mixed.nodes if isinstance(node, fp.Input)}
+    assert (found[0, 1].rank, found[2, 3, 4].rank) == (None, 2)
+    assert found[0, 1].pooled == found[2, 3, 4].pooled == 7.0
+    with pytest.raises(fp.errors.OptionError, match="rank"):
+        fp.structures.mixture(X, 2, rank=0)

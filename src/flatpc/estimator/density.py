@@ -67,8 +67,7 @@ class CircuitDensity(Questions, LearningOn, DensityMixin, BaseEstimator):  # typ
     ----------
     effort
         The most work to spend on the choice: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a
-        number of such seconds; small tables need less. It is counted, not timed: one seed gives one model on all machines whose
-        processors round alike.
+        number of such seconds. It is counted, not timed: one seed gives one model on all machines whose processors round alike.
     structure
         `"auto"` chooses among those that suit the columns: `"factorized"` (independent columns), `"kernels"` (a kernel density),
         `"binned_tree"` (a tree of columns in bins), `"chow_liu"`, `"tree_mixture"`, `"hclt"` (hidden Chow-Liu tree),

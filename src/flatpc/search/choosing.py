@@ -68,8 +68,10 @@ def choose(
        half goes on for twice as long, until two are left. Where columns hold numbers, also with skewed ones mapped by a
        logarithm or a power, and then with twice as many latents while that helps, or else half as many.
     4. The better one with several regularisers, and with other floors of the variance of Gaussian inputs.
-    5. That one again with trees from other samples of the rows, if any of the effort is left.
-    6. The average of the best, if a mixture of them does better on judges that had no part in its weights. The weights of the
+    5. What pays less often, with a quarter of what is left: families for categories in order, maps by quantiles, hidden trees
+       whose leaves are blocks of correlated columns, Gaussians of low rank, and several families to a unit.
+    6. The best one again with trees from other samples of the rows, and then the best of other kinds, while any effort is left.
+    7. The average of the best, if a mixture of them does better on judges that had no part in its weights. The weights of the
        mixture are then fitted to all judges.
 
     Parameters
@@ -94,7 +96,7 @@ def choose(
         How often each row of `valid` counts.
     effort
         The most work to spend: `"quick"`, `"normal"` or `"thorough"`, about 5, 30 and 120 seconds on one core, or a number of
-        such seconds; small tables need less. It is counted, not timed: one seed gives one model on all machines whose processors
+        such seconds. It is counted, not timed: one seed gives one model on all machines whose processors
         round alike.
     judge
         `"auto"` as said under `valid`; `"valid"`, `"cv"` and `"holdout"` insist on one of the three. `"loo"` (each row left out,

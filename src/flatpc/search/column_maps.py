@@ -1,6 +1,6 @@
 """Fronts: units in which models are learnt. One leaves columns as they are; another takes them for Gaussians, and maps skewed
-ones by a logarithm or a power (by quantiles, too, if there is much work to do), unless they follow from others and maps would
-bend that.
+ones by a logarithm or a power, unless they follow from others and maps would bend that. A third one, which is tried once a model
+is chosen, may also map by quantiles.
 
 A model learnt behind a front is a model of the table: its inputs become `Transformed` families. So models of several fronts are
 judged together, in the same units. Which columns a front maps is told by how well a normal distribution fits

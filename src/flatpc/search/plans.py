@@ -58,8 +58,8 @@ PER_COLUMN = 2
 """Rows for each of its columns that there have to be for each of several."""
 FEW_COLUMNS = 3
 """Whose covariance few rows tell."""
-BLOCK_STATES = (4, 16)
-"""Of hidden trees whose leaves are blocks of correlated columns."""
+BLOCK_STATES, MANY_STATES, PER_STATE = (4, 16), 64, 40
+"""Of hidden trees whose leaves are blocks of correlated columns; and rows for each of the most, without which there are fewer."""
 LEAST_FOR_RANK = 6
 """Correlated columns from which covariances of low rank are tried; they start with a quarter as many loadings."""
 MANY_VALUES = 256
@@ -319,22 +319,30 @@ def further_plans(families: Sequence[Family], rows: Sample, best: Plan) -> list[
     `families` and `rows` are in the units in which columns may be correlated.
     """
     joined = sum(kind.joins for kind in families)
-    if not 2 <= joined <= MOST_CORRELATED:
-        return []
-    floors = (*FLOORS, *LOW_FLOORS) if joined > FEW_COLUMNS else FLOORS
-    most, plans = max(int(rows.weight) // 4, 2), []
-    for size in BLOCK_STATES if len(families) > joined or joined > SIZE else ():
-        if size <= most and any(len(block) > 1 for block in find_blocks(rows.X, families, SIZE, size, rows.weights)):
-            plans.append(Plan("hclt", {"n_latents": size, "blocks": "auto"}, trained=True, clustered=True, floors=floors))
-    if joined >= LEAST_FOR_RANK:
+    plans = trees_of_blocks(families, rows, BLOCK_STATES)
+    if LEAST_FOR_RANK <= joined <= MOST_CORRELATED:
         middle = best.n_latents if best.is_correlated else COMPONENTS[1]
         low = {"blocks": "all", "pooled": best.options.get("pooled", float(joined)), "rank": joined // 4}
         plans += [
-            Plan("mixture", {"n_latents": size, **low}, trained=True, whole=True, floors=floors)
+            Plan("mixture", {"n_latents": size, **low}, trained=True, whole=True, floors=(*FLOORS, *LOW_FLOORS))
             for size in (middle, 4 * middle)
             if size == middle or rows.weight >= PER_COLUMN * low["rank"] * size
         ]
     return plans
+
+
+def trees_of_blocks(families: Sequence[Family], rows: Sample, sizes: Sequence[int]) -> list[Plan]:
+    """Hidden trees whose leaves are blocks of correlated columns, of those sizes for which there are such blocks."""
+    joined = sum(kind.joins for kind in families)
+    if not 2 <= joined <= MOST_CORRELATED or (len(families) == joined <= SIZE):
+        return []
+    floors = (*FLOORS, *LOW_FLOORS) if joined > FEW_COLUMNS else FLOORS
+    return [
+        Plan("hclt", {"n_latents": size, "blocks": "auto"}, trained=True, clustered=True, floors=floors)
+        for size in sizes
+        if size <= max(rows.weight // 4, 2)
+        and any(len(block) > 1 for block in find_blocks(rows.X, families, SIZE, size, rows.weights))
+    ]
 
 
 def plain_mixtures(rows: Sample, wishes: Wishes) -> list[Plan]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flatpc._row_groups import effective_number, standard_error
+from flatpc._typing import Array
 from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError, TooLargeError
 from flatpc.families import Family
@@ -27,7 +28,9 @@ from flatpc.search.floors import further_families, varying
 from flatpc.search.judging import BY_CURVATURE, splits
 from flatpc.search.plans import (
     FLOORS,
+    MANY_STATES,
     NAMES,
+    PER_STATE,
     Plan,
     Wishes,
     counted_plans,
@@ -35,6 +38,7 @@ from flatpc.search.plans import (
     mixture_plans,
     plain_mixtures,
     trained_plans,
+    trees_of_blocks,
 )
 from flatpc.search.samples import Sample
 from flatpc.search.scaling import in_users_units
@@ -54,8 +58,8 @@ SURVIVORS = 2
 """Trained models that go on to the end: the average of two kinds is better than either."""
 AVERAGED = 1.5
 """Models like the best one that work is set aside for, to learn them again from all rows."""
-COPIES = 16
-"""Of the best one, and then of the best of every other kind, to be averaged with it."""
+COPIES, TURNS = 16, 8
+"""Of the best one, then of the best of every other kind, to be averaged with it; and how often all of them have their turn."""
 WHOLES = (0, 1, 3)
 """How often the samples from which copies have their trees hold all rows, beside as many drawn with replacement."""
 FRONTS_SHARE = 0.1
@@ -181,7 +185,7 @@ class Search:
 
     def _stages(self) -> None:
         task, wishes = self.task, self.wishes
-        train = max((split.train for split in task.splits), key=lambda rows: rows.weight)
+        train = self._train_rows(0)
         n_given = len(task.splits[0].valid) if self.given else 0
         for plan in self._behind_all(counted_plans(task.families, wishes, len(train), n_given, self.by_rows)):
             share = COSTLY_SHARES.get(plan.structure, math.inf)
@@ -199,6 +203,10 @@ class Search:
         front, floor = (0, None) if self.discrete else self._probe(plans, int(train.weight))
         together, low = self._start_of_blocks([plan for plan in plans if plan.is_correlated])
         plans = [replace(plan, front=together, floor=low) if plan.is_correlated else replace(plan, front=front) for plan in plans]
+        all_open = wishes.structure == "auto" and wishes.n_latents is None
+        if all_open and not self.discrete and train.weight >= PER_STATE * MANY_STATES:
+            trees = trees_of_blocks(self.fronts[together].families, self._train_rows(together), (MANY_STATES,))
+            plans += [replace(plan, front=together, floor=low) for plan in trees]
         # What a mixture gains by a front, another structure need not.
         plans += (
             [replace(plan, front=1 - front) for plan in plans if plan.structure == "hclt"][:1] if len(self.fronts) > 1 else []
@@ -213,15 +221,21 @@ class Search:
             if not self.discrete and wishes.n_latents is None and not large:
                 best = self._tune(best)
             best = self._regularize(best)
-            best = self._twice(best) if large else self._other_floors(best)
-            if wishes.structure == "auto" and wishes.n_latents is None and not large:
+            best = best if large else self._other_floors(best)
+            if all_open:
                 best = self._look_further(best, together, low)
+                large = sampled and best.plan.whole
+            best = self._twice(best) if large else best
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
             self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
             best = self._mix_families(best)
             if self.average:
                 self._copies(best)
+
+    def _train_rows(self, front: int) -> Sample:
+        """Those of the largest split, in the units of a front."""
+        return max((split.train for split in self.fronts[front].splits), key=lambda rows: rows.weight)
 
     def _behind_all(self, plans: Sequence[Plan]) -> list[Plan]:
         """Each plan behind each front."""
@@ -326,9 +340,8 @@ class Search:
         whose leaves are correlated blocks, and Gaussians of low rank.
         """
         limit = self.spent + FURTHER_SHARE * max(self.left, 0.0)
-        front = self.fronts[together]
-        train = max((split.train for split in front.splits), key=lambda rows: rows.weight)
-        others = [replace(plan, front=together, floor=low) for plan in further_plans(front.families, train, best.plan)]
+        found = further_plans(self.fronts[together].families, self._train_rows(together), best.plan)
+        others = [replace(plan, front=together, floor=low) for plan in found]
         plans = [*self._in_order(best.plan, limit - self.spent), *self._behind_quantiles(best.plan, limit - self.spent), *others]
         plans = [plan for plan in plans if self._cost(plan) <= FURTHER_SHARE * (limit - self.spent)]
         for place, plan in enumerate(plans):
@@ -496,18 +509,19 @@ class Search:
         for trial in sorted(self.pool, key=lambda c: c.valid_nll):
             if trial.rounds and not trial.copy and trial.plan.front == best.plan.front:
                 firsts.setdefault(trial.plan.kind, trial)
-        for first in firsts.values():
-            if not self._copy(first, best):
-                break
+        judged: dict[tuple[Any, ...], dict[int, float]] = {kind: {} for kind in firsts}
+        for first in range(1, TURNS * COPIES, COPIES):
+            for kind, model in firsts.items():
+                if not self._copy(model, best, range(first, first + COPIES), judged[kind]):
+                    return
 
-    def _copy(self, model: Trial, best: Trial) -> bool:
-        """A model again with other trees, trained in the same way; whether there was work for `COPIES` of it.
+    def _copy(self, model: Trial, best: Trial, copies: range, tried: dict[int, float]) -> bool:
+        """A model again with other trees, trained in the same way; whether there was work for all of these copies.
 
         The more the trees differ, the better is an average, but from samples of few rows they are bad ones. So the first copies
-        are one of each kind of sample; the others are of the kind whose average with the best one is best.
+        are one of each kind of sample; the others are of the kind whose average with the best one is best among those `tried`.
         """
-        tried: dict[int, float] = {}
-        for copy in range(1, COPIES + 1):
+        for copy in copies:
             if self.left < model.kept + self._cost(model.plan) + (self._again(model) if self.refits else 0.0):
                 return False
             whole = WHOLES[copy - 1] if copy <= len(WHOLES) else min(tried, key=lambda kind: tried[kind])
@@ -571,12 +585,7 @@ class Search:
                 self._unjudged(began), valid_nll=math.inf, judge=self._judge(), n_judges=self._n_judges, cut_short=cut_short,
                 work=self.spent,
             )  # fmt: skip
-        # Behind one front all keep the bounds that its maps have.
-        top = [c for c in ranked if c.plan.front == ranked[0].plan.front] if self.average else ranked[:1]
-        log_prob = np.stack([self.task.judge(c) for c in top], axis=1)
-        margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in top])
-        index, weights = members(log_prob, judges, margins) if self.average else (np.array([0]), np.ones(1))
-        chosen = [top[i] for i in index]
+        chosen, weights, log_prob = self._averaged(ranked)
         refitted = self.refits and cut_short != "interrupted"
         try:
             circuits = self._refit(chosen) if refitted else self._learnt(chosen)
@@ -589,7 +598,7 @@ class Search:
             circuit=mix(circuits, weights),
             chosen=tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight)),
             candidates=outcomes,
-            valid_nll=average_nll(log_prob[:, index], weights, judges) + volume,
+            valid_nll=average_nll(log_prob, weights, judges) + volume,
             judge=self._judge(),
             n_judges=self._n_judges,
             n_rows=len(self.rows),
@@ -599,6 +608,22 @@ class Search:
             work=self.spent,
             seconds=clock.now() - began,
         )
+
+    def _averaged(self, ranked: Sequence[Trial]) -> tuple[list[Trial], Array, Array]:
+        """The models to average, their weights, and their log-probabilities of the judges.
+
+        All are learnt behind one front, so that they have the bounds of its maps: the one whose average is best.
+        """
+        judges, best, found = self.task.judges, math.inf, None
+        for front in dict.fromkeys(c.plan.front for c in ranked) if self.average else ():
+            own = [c for c in ranked if c.plan.front == front]
+            log_prob = np.stack([self.task.judge(c) for c in own], axis=1)
+            margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in own])
+            index, weights = members(log_prob, judges, margins)
+            nll = cross_fitted_nll(log_prob[:, index], judges) if len(index) > 1 else own[0].valid_nll
+            if found is None or nll < best:
+                best, found = nll, ([own[i] for i in index], weights, log_prob[:, index])
+        return found or ([ranked[0]], np.ones(1), self.task.judge(ranked[0])[:, None])
 
     @property
     def _n_judges(self) -> int:
