@@ -153,3 +153,9 @@ def test_whole_groups_tell_whether_maps_bend():
     rows = np.column_stack([parts, parts.sum(axis=1) * (1 + 1e-3 * rng.normal(size=600))])
     for groups in (np.arange(600), np.repeat(np.arange(60), 10)):
         assert len(fronts(Sample(rows, None, groups), [], [Gaussian()] * 4, [Gaussian()] * 4, 0)[0]) == 1
+
+
+def test_one_group_of_nearly_all_rows_gives_no_warnings():
+    """The other part of such a split is a row alone, by which no map is judged."""
+    x = np.exp(np.random.default_rng(0).normal(size=101))
+    assert choose_transform(x, x, 0, groups=np.append(np.zeros(100, np.int64), 1)) is None

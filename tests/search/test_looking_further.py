@@ -118,3 +118,42 @@ def test_all_of_the_work_is_used(effort):
     if effort == 60:
         assert len(copied) > 1
         assert any(c.name.endswith(", copy 17") for c in choice.candidates)
+
+
+def test_counts_beyond_the_largest_stay_possible():
+    """Counts have no end: a family for as many values as were seen doesn't take their place."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=400)
+    table = {f"c{j}": np.minimum(rng.negative_binomial(3, 3 / (3 + np.exp(1.2 + 0.6 * z))), 15) for j in range(3)}
+    frame = pd.DataFrame({**table, "x": z + 0.3 * rng.normal(size=400)})
+    density = fp.CircuitDensity(effort=9, verbose=False, random_state=2).fit(frame)
+    assert np.isfinite(density.score_samples(frame[:1].assign(c0=40)))
+
+
+@pytest.mark.parametrize("judge", ["auto", "loo", "evidence"])
+def test_tables_of_categories_in_order(judge):
+    rng = np.random.default_rng(1)
+    z, columns = rng.normal(size=300), {}
+    for j in range(5):
+        z = 0.9 * z + 0.45 * rng.normal(size=300)
+        codes = np.clip(np.round(z * 2 + 2.5), 0, 5).astype(int)
+        columns[f"q{j}"] = pd.Categorical.from_codes(codes, LEVELS, ordered=True)
+    density, tried = candidates(pd.DataFrame(columns), effort=8, judge=judge)
+    # By curvature only free tables are judged.
+    assert any("in order" in name for name in tried) == (judge == "auto")
+    assert not any("several families" in name for name in tried) or judge == "auto"
+    assert np.isfinite(density.score(pd.DataFrame(columns)))
+
+
+def test_blocks_begin_with_any_floor():
+    """Few columns go along as they are, more once they are mapped; the mixture's floor is one of the trees'."""
+    n, rng = 3600, np.random.default_rng(0)
+    centres = (4 * rng.normal(size=(40, 2)))[rng.integers(0, 40, n)]
+    a = centres + 0.3 * rng.normal(size=(n, 2))
+    frame = pd.DataFrame({"a": a[:, 0], "b": a[:, 1], "c": a.sum(axis=1) + 1e-5 * rng.normal(size=n)})
+    for name in "gh":
+        kind = rng.integers(0, 6, n)
+        for j in range(2):
+            frame[f"{name}{j}"] = rng.exponential(1.0 + 3 * ((kind + j) % 3), n)
+    _, tried = candidates(frame, effort=20)
+    assert any("blocks" in name for name in tried)

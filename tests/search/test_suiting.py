@@ -145,8 +145,8 @@ def test_only_what_has_families_in_order_is_asked():
     rounded = fp.families.Discretized(number, 1.0)
     own = ordinal(rows[:, 3])
     assert ordered_families(Sample(rows), [number] * 3 + [counts], [[number]] * 3 + [[counts, table]], 0)[1] == 0
-    assert ordered_families(Sample(rows), [number] * 3 + [counts], [[number]] * 3 + [[counts, own]], 0)[0][3] == own
-    # Learnt in other units, values are no longer its own.
+    assert ordered_families(Sample(rows), [number] * 3 + [counts], [[number]] * 3 + [[counts, table, own]], 0)[0][3] == counts
+    assert ordered_families(Sample(rows), [number] * 3 + [table], [[number]] * 3 + [[counts, table, own]], 0)[0][3] == own
     assert ordered_families(Sample(rows), [number] * 3 + [rounded], [[number]] * 3 + [[counts, own]], 0)[0][3] == rounded
 
 

@@ -8,6 +8,7 @@ import pytest
 import flatpc as fp
 from flatpc.errors import OptionError
 from flatpc.structures.trees import judged_tables
+from flatpc.structures.trees.binned_tree import _sure_of
 from flatpc.structures.trees.judged_tables import SMOOTHINGS, SPREADS, edge_table, gains, kernel, own_table
 from flatpc.structures.trees.mutual_information import PairCounts
 
@@ -112,6 +113,15 @@ def test_values_of_finite_families_are_bins(family, largest):
     # Smoothed shares.
     alone = np.exp(circuit.log_prob(np.column_stack([np.arange(8.0), np.full((8, 2), np.nan)]), missing="marginalize"))
     np.testing.assert_allclose(alone[: largest + 1], np.bincount(level, minlength=largest + 1) / 300, atol=0.03)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_a_value_is_sure_but_for_a_share(share):
+    overall = {"p": np.array([[0.6, 0.3, 0.1]])}
+    family, units = _sure_of(np.array([0.0, 2.0]), fp.Categorical(3), overall, share)
+    assert family == fp.Categorical(3)
+    rest = np.array([[0.0, 0.75, 0.25], [2 / 3, 1 / 3, 0.0]])
+    np.testing.assert_allclose(units["p"], (1 - share) * np.eye(3)[[0, 2]] + share * rest, atol=1e-12)
 
 
 def answers(n, seed):

@@ -9,6 +9,7 @@ from scipy import stats
 import flatpc as fp
 from flatpc.tables import Columns, kinds
 from flatpc.tables.suiting import log_densities, logs_of_shares
+from tests.peak_memory import GIB, peak_memory
 
 SEEDS = range(6)
 
@@ -17,8 +18,7 @@ def kind_of(x, groups=None):
     return Columns.learn(pl.DataFrame({"x": np.asarray(x, float)}), groups=groups).columns[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("draw", "kind"), [
+KINDS = [
     (lambda g: np.repeat(np.arange(6), g.permutation([22, 21, 10, 4, 2, 1])), "categorical"),
     (lambda g: g.permutation(np.repeat(np.arange(6), [22, 21, 10, 4, 2, 1])), "count"),
     (lambda g: g.poisson(2.0, 3000).clip(0, 9), "categorical"),  # of so many rows, a probability each is as likely
@@ -33,7 +33,11 @@ def kind_of(x, groups=None):
     (lambda g: -g.poisson(20, 300), "continuous"),
     (lambda g: 100_000 + g.poisson(20, 300), "continuous"),
     (lambda g: g.permutation(300), "count"),
-], ids=str)  # fmt: skip
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("draw", "kind"), KINDS, ids=[f"{place}-{kind}" for place, (_, kind) in enumerate(KINDS)])
 def test_kinds_by_likelihood(draw, kind, seed):
     column = kind_of(draw(np.random.default_rng(seed)))
     assert column.kind == kind
@@ -124,3 +128,24 @@ def test_counts_may_have_more_zeros_than_their_families_say():
     inflated = np.where(g.random(500) < 0.5, 0, g.poisson(6, 500))
     assert families(kind_of(inflated))[0] == "Hurdle"
     assert "Hurdle" not in families(kind_of(g.poisson(6, 500)))
+
+
+GROUPS = """
+import numpy as np
+from flatpc.tables.whole_numbers import likelier_kind
+n, g = 1_000_000, np.random.default_rng(0)
+x = g.choice(np.arange(5, 250), n, p=g.dirichlet(np.full(245, 0.5))).astype(float)
+assert likelier_kind(x, "continuous", np.arange(n)) == likelier_kind(x, "continuous")
+"""
+
+
+def test_many_groups_take_no_more_memory():
+    """Each of a million has one row; a table of groups by values would take 2 GiB."""
+    assert peak_memory(GROUPS) < 0.5 * GIB
+
+
+@pytest.mark.parametrize("size", [1e15, 1e100, 1e300])
+def test_huge_numbers_give_no_warnings(size):
+    g = np.random.default_rng(0)
+    for most in (9, 40):
+        assert kind_of(g.integers(1, most, 200) * size).kind in ("categorical", "continuous")

@@ -37,8 +37,8 @@ MOST_ROWS = 5000
 """By which maps are chosen."""
 PER_QUANTILE, FEWEST_QUANTILES, MOST_QUANTILES = 20, 5, 24
 """Rows for each point of a map of quantiles, and how many points it has."""
-FEWEST_VALUES = 20
-"""Different values of a column that may be mapped."""
+FEWEST_VALUES, FEWEST_IN_PART = 20, 5
+"""Different values of a column that may be mapped, and of parts of its rows by which that is told."""
 BENT = 4.0
 """Times as much of the variance of a column that follows from others is left open once they are mapped: then it isn't."""
 
@@ -154,6 +154,8 @@ def choose_transform(
     for _ in range(n_splits):
         first, second = parted(rng.permutation(len(x)), len(x) // 2, belong)
         train, judges = x[first], x[second]
+        if min(len(np.unique(train)), len(np.unique(judges))) < FEWEST_IN_PART:
+            continue
         counted, by = (None, None) if w is None else (w[first], w[second])
         plain = _normal(None, train, judges, counted)
         judged["power"].append(mean(_normal(fit_power(train, counted), train, judges, counted) - plain, by))
@@ -163,6 +165,8 @@ def choose_transform(
             judged["quantiles"].append(mean(_normal(_quantiles(train), train, judges, counted) - plain, by))
     # Positive numbers stay so by a logarithm: that is worth a little. A map with many numbers has to be worth them.
     worth = {"log": WORTH_OF_BOUNDS, "power": 0.0, "quantiles": -WORTH_OF_BOUNDS}
+    if not judged["power"]:
+        return None
     best = max(judged, key=lambda kind: float(np.mean(judged[kind])) + worth[kind])
     if not min(judged[best]) > MARGIN:
         return None

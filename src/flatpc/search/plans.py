@@ -336,9 +336,8 @@ def trees_of_blocks(families: Sequence[Family], rows: Sample, sizes: Sequence[in
     joined = sum(kind.joins for kind in families)
     if not 2 <= joined <= MOST_CORRELATED or (len(families) == joined <= SIZE):
         return []
-    floors = (*FLOORS, *LOW_FLOORS) if joined > FEW_COLUMNS else FLOORS
     return [
-        Plan("hclt", {"n_latents": size, "blocks": "auto"}, trained=True, clustered=True, floors=floors)
+        Plan("hclt", {"n_latents": size, "blocks": "auto"}, trained=True, clustered=True, floors=(*FLOORS, *LOW_FLOORS))
         for size in sizes
         if size <= max(rows.weight // 4, 2)
         and any(len(block) > 1 for block in find_blocks(rows.X, families, SIZE, size, rows.weights))

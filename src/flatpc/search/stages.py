@@ -88,6 +88,8 @@ FOLLOWS = 0.5
 """Of the directions of correlated columns, how many have to follow from the others for a lower floor of variances."""
 FURTHER_SHARE = 0.25
 """Of the work that is left once the best model is chosen, the most for those that pay less often, and for mixed families."""
+OF_TABLES = ("init", "noise", "prior", "smoothing", "trees", "n_trees")
+"""Options of hidden trees that start from the shares of values."""
 SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
@@ -222,7 +224,7 @@ class Search:
                 best = self._tune(best)
             best = self._regularize(best)
             best = best if large else self._other_floors(best)
-            if all_open:
+            if all_open and self.by_rows:
                 best = self._look_further(best, together, low)
                 large = sampled and best.plan.whole
             best = self._twice(best) if large else best
@@ -375,7 +377,8 @@ class Search:
         if found == list(front.families):
             return []
         self.task = replace(self.task, ordered={**self.task.ordered, plan.front: found})
-        return [replace(plan, ordered=True)]
+        # Starts from trees of the values are for free tables.
+        return [replace(plan, ordered=True, options={k: v for k, v in plan.options.items() if k not in OF_TABLES})]
 
     def _behind_quantiles(self, plan: Plan, allowance: float) -> list[Plan]:
         """The same behind a front with maps by quantiles, if these are better than others for any column."""
@@ -417,7 +420,7 @@ class Search:
 
     def _mix_families(self, best: Trial) -> Trial:
         """The same with several families to a unit, of columns as they are, if there is work left for it."""
-        if "blocks" in best.plan.options or not self.task.others:
+        if "blocks" in best.plan.options or not self.task.others or not self.by_rows:
             return best
         plan = replace(best.plan, mixed=True, ordered=False, front=0)
         if self._cost(plan) + 2 * best.kept > FURTHER_SHARE * self.left:

@@ -177,9 +177,11 @@ def is_ordinal(family: Family) -> bool:
 def ordered_families(
     rows: Sample, kinds: Sequence[Family], families: Sequence[Sequence[Family]], seed: int, allowance: float = np.inf
 ) -> tuple[list[Family], float]:
-    """Families for ordered categories in place of those chosen where they are better given the other columns; and the work."""
+    """Families for ordered categories in place of those chosen, over the same values, where they are better given the other
+    columns; and the work.
+    """
     rivals = {
-        j: [family for family in given if is_ordinal(family) and not (kind.can_rescale or family == kind) and kind.discrete]
+        j: [family for family in given if is_ordinal(family) and family != kind and family.n_categories == kind.n_categories]
         for j, (kind, given) in enumerate(zip(kinds, families, strict=True))
     }
     asked = [j for j, several in rivals.items() if several]

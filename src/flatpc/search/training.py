@@ -53,8 +53,8 @@ STEP_SIZES = ((0.5, 0.05), (0.3, 0.03), (0.2, 0.02), (0.1, 0.01))
 """First and last step size of each round; later rounds do as the last."""
 ALL_ROWS = 1 << 40
 """The size of a batch of all rows, however many there are."""
-MOST_ROWS = 16_000
-"""Rows by which a large table with numbers has its model chosen."""
+MOST_ROWS, LARGE = 8_000, 24_000
+"""Rows by which a large table with numbers has its model chosen, and those beyond which it is large."""
 PART_ROWS = 4_000
 """Of a batch, in place of all rows of a large table."""
 INPUT_PSEUDOCOUNT = 0.1
@@ -227,7 +227,7 @@ class Task:
     @property
     def is_large(self) -> bool:
         """Whether there are many more rows than a choice needs."""
-        return self.n_rows > 1.5 * MOST_ROWS
+        return self.n_rows > LARGE
 
     def sampled(self) -> Task:
         """The same, with rounds that learn from as many rows as a choice needs."""

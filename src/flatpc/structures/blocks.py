@@ -1,8 +1,9 @@
 """Blocks of columns that one multivariate input takes together: given, all, or those that depend on one another.
 
 Two columns depend on each other, whatever the others say, as far as their partial correlation r is from 0: knowing it is worth
--log(1 - r²)/2 nats per row. Joining them in all K states of a latent takes K covariances more, each of which has to gain
-log(N)/2 nats over N rows to be worth its while (BIC).
+-log(1 - r²)/2 nats per row. So it is with two blocks, by determinants of their parts of the inverse correlation matrix. To join
+them in all K states of a latent takes K covariances more for each pair of their columns, each of which has to gain log(N)/2 nats
+over N rows to be worth its while (BIC).
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from flatpc.structures.options import FamilyLike, read_weighted_columns
 Blocks = list[tuple[int, ...]]
 Leaf = tuple[tuple[int, ...], Family]
 """Columns, and the family that takes them."""
-SIZE = 4
+SIZE = 6
 """The most columns in a block, unless said otherwise."""
+FAR, FEW_FAR = 8.0, 0.01
+"""Deviations from the mean, beyond which rows tell nothing of correlations if they are no more than this share."""
 
 
 def correlated_blocks(
@@ -36,7 +39,7 @@ def correlated_blocks(
     >>> fp.structures.correlated_blocks(X)
     [(0, 2), (1,), (3,)]
 
-    Pairs are joined from the largest partial correlation down, as long as a block stays small and the pair is worth its cost.
+    Blocks are joined, from single columns on, where that is worth most beyond its cost, as long as they stay small.
 
     Parameters
     ----------
@@ -73,23 +76,61 @@ def find_blocks(rows: Array, families: Sequence[Family], size: int, cost: float,
     """`correlated_blocks` of rows that have been read."""
     n = float(len(rows) if weights is None else weights.sum())
     joinable = [v for v, family in enumerate(families) if family.joins]
-    block: dict[int, tuple[int, ...]] = {v: (v,) for v in range(len(families))}
-    if len(joinable) > 1 and n > 1:
-        partial = _partial_correlations(rows[:, joinable], weights)
-        a, b = np.triu_indices(len(joinable), 1)
-        worth = -0.5 * n * np.log1p(-np.minimum(partial[a, b] ** 2, 1 - 1e-15))
-        for pair in np.argsort(-worth, kind="stable"):
-            if worth[pair] <= 0.5 * cost * np.log(n):
-                break
-            left, right = block[joinable[a[pair]]], block[joinable[b[pair]]]
-            both = tuple(sorted({*left, *right}))
-            if left != right and len(both) <= size and families[both[0]].together([families[v] for v in both]) is not None:
-                block.update(dict.fromkeys(both, both))
-    return sorted(set(block.values()))
+    alone: Blocks = [(v,) for v in range(len(families)) if v not in joinable]
+    if len(joinable) < 2 or n <= 1:
+        return sorted([*alone, *((v,) for v in joinable)])
+    inverse = _inverse_correlations(*_without_far_rows(rows[:, joinable], weights))
+
+    def open_to(first: Blocks, second: Blocks) -> dict[tuple[tuple[int, ...], tuple[int, ...]], float]:
+        """What pairs of blocks are worth together, beyond their costs, if they are."""
+        pairs = [(a, b) for a in first for b in second if a < b and len(a) + len(b) <= size]
+        found = {}
+        for (a, b), bits in zip(pairs, _worth(inverse, pairs), strict=True):
+            left = n * bits - 0.5 * cost * len(a) * len(b) * np.log(n)
+            both = [families[joinable[v]] for v in sorted((*a, *b))]
+            if left > 0 and both[0].together(both) is not None:
+                found[a, b] = left
+        return found
+
+    blocks: Blocks = [(v,) for v in range(len(joinable))]
+    worth = open_to(blocks, blocks)
+    while worth:
+        a, b = max(worth, key=lambda pair: worth[pair])
+        both = tuple(sorted((*a, *b)))
+        blocks = [block for block in blocks if block not in (a, b)]
+        worth = {pair: left for pair, left in worth.items() if not {a, b} & set(pair)}
+        worth |= {pair: left for one in blocks for pair, left in open_to(*sorted([[one], [both]])).items()}
+        blocks.append(both)
+    return sorted([*alone, *(tuple(joinable[v] for v in block) for block in blocks)])
 
 
-def _partial_correlations(x: Array, weights: Array | None) -> Array:
-    """`[d, d]`, from the inverse of a correlation matrix that is shrunk as if d more rows had shown none."""
+def _worth(inverse: Array, pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Array:
+    """Nats per row that each pair of blocks tells of each other, whatever the other columns say."""
+    out = np.zeros(len(pairs))
+    for sizes in {(len(a), len(b)) for a, b in pairs}:
+        places = [i for i, (a, b) in enumerate(pairs) if (len(a), len(b)) == sizes]
+        a, b = (np.array([pairs[i][side] for i in places]) for side in (0, 1))
+        logs = [np.linalg.slogdet(inverse[v[:, :, None], v[:, None, :]])[1] for v in (a, b, np.concatenate([a, b], axis=1))]
+        out[places] = 0.5 * (logs[0] + logs[1] - logs[2])
+    return out
+
+
+def _without_far_rows(x: Array, weights: Array | None) -> tuple[Array, Array | None]:
+    """Rows without those few that are so far out, in some column, that they would tell its correlations alone."""
+    for _ in range(2):
+        with np.errstate(all="ignore"):
+            unit = np.nanmax(abs(x), axis=0, initial=0.0)
+            z = x / np.where(unit > 0, unit, 1.0)
+            far = abs(z - np.nanmean(z, axis=0)) > FAR * np.nanstd(z, axis=0)
+        out = far.any(axis=1)
+        if not 0 < out.sum() <= FEW_FAR * len(x):
+            break
+        x, weights = x[~out], None if weights is None else weights[~out]
+    return x, weights
+
+
+def _inverse_correlations(x: Array, weights: Array | None) -> Array:
+    """`[d, d]`, the inverse of a correlation matrix that is shrunk as if d more rows had shown none."""
     share = np.full(len(x), 1 / len(x)) if weights is None else weights / weights.sum()
     known = ~np.isnan(x)
     mean = (share @ np.where(known, x, 0.0)) / np.maximum(share @ known, 1e-300)
@@ -103,9 +144,7 @@ def _partial_correlations(x: Array, weights: Array | None) -> Array:
     np.fill_diagonal(correlation, 1.0)
     n = float(len(x) if weights is None else weights.sum())
     keep = n / (n + x.shape[1])
-    inverse = np.linalg.inv(keep * correlation + (1 - keep) * np.eye(x.shape[1]))
-    root = np.sqrt(np.diagonal(inverse))
-    return np.asarray(-inverse / (root[:, None] * root))
+    return np.asarray(np.linalg.inv(keep * correlation + (1 - keep) * np.eye(x.shape[1])))
 
 
 def read_blocks(blocks: Any, rows: Array, families: Sequence[Family], cost: float, weights: Array | None) -> list[Leaf]:

@@ -149,9 +149,12 @@ class _Tried:
         if self.groups is None:
             own, n_own = kernel[codes[rows], codes[rows]], np.ones(len(rows))
         else:
-            label = np.unique(self.groups, return_inverse=True)[1]
-            of_group = np.bincount(label * size + codes, minlength=(label.max() + 1) * size).reshape(-1, size)
-            own, n_own = np.sum(kernel[codes[rows]] * of_group[label[rows]], axis=1), of_group.sum(axis=1)[label[rows]]
+            among = np.isin(self.groups, self.groups[rows])
+            groups, label = np.unique(self.groups[among], return_inverse=True)
+            of_group = np.bincount(label * size + codes[among], minlength=len(groups) * size).reshape(-1, size)[
+                np.searchsorted(groups, self.groups[rows])
+            ]
+            own, n_own = np.sum(kernel[codes[rows]] * of_group, axis=1), of_group.sum(axis=1)
         return np.asarray(np.log((np.maximum(near - own, 0.0) + 1 / size) / (len(codes) - n_own + 1)))
 
     def _best(self, families: list[Family]) -> Array:
@@ -162,7 +165,7 @@ class _Tried:
         for family in families:
             n_numbers = sum(int(np.prod(shape)) for shape in family.parameter_shapes(1).values())
             found.append(log_densities(family, values, counts.astype(np.float64)) - n_numbers / n)
-        return max(found, key=lambda logs: float(np.nan_to_num(logs, nan=-np.inf) @ counts))[place]
+        return max(found, key=lambda logs: float(np.nan_to_num(logs, nan=-np.inf, neginf=-np.inf) @ counts))[place]
 
     def beats(self, one: Array | None, other: Array | None) -> bool:
         """Whether the one is clearly better; what isn't there never is."""

@@ -273,8 +273,7 @@ def _sure_of(values: Array, family: Family, overall: Any, share: float) -> tuple
     at = np.eye(family.n_categories or 0)[values.astype(np.intp)]
     rest = family.table(overall) * (1 - at)
     left = rest.sum(axis=1, keepdims=True)
-    share_of_rest = np.where(left > 0, share / np.maximum(left, 1e-300), 0.0)
-    p = at + share_of_rest * rest
+    p = np.where(left > 0, (1 - share) * at + share * rest / np.maximum(left, 1e-300), at)
     return Categorical(at.shape[1]), {"p": p / p.sum(axis=1, keepdims=True)}
 
 
