@@ -190,6 +190,7 @@ def test_many_rows_are_sampled_for_the_choice_and_all_are_learnt_from(monkeypatc
     from flatpc.search import training
 
     monkeypatch.setattr(training, "MOST_ROWS", 200)
+    monkeypatch.setattr(training, "LARGE", 300)
     used = []
     learn = training.fit
 
@@ -209,6 +210,7 @@ def test_what_a_sample_chose_is_doubled_for_all_rows(monkeypatch):
     from flatpc.search import training
 
     monkeypatch.setattr(training, "MOST_ROWS", 400)
+    monkeypatch.setattr(training, "LARGE", 600)
     monkeypatch.setattr(training, "PART_ROWS", 100)
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 3000)
