@@ -56,8 +56,10 @@ COMPONENTS, MOST_CORRELATED = (1, 4, 16, 64), 64
 """Multivariate Gaussians that are mixed, and the most columns of one."""
 PER_COLUMN = 2
 """Rows for each of its columns that there have to be for each of several."""
+POOLED = 0.25
+"""Rows for each column, for which each has the common covariance of all; more and less is tried once a model is chosen."""
 FEW_COLUMNS = 3
-"""Whose covariance few rows tell."""
+"""Of which none is likely to follow from the others."""
 BLOCK_STATES, MANY_STATES, PER_STATE = (4, 16), 64, 40
 """Of hidden trees whose leaves are blocks of correlated columns; and rows for each of the most, without which there are fewer."""
 LEAST_FOR_RANK = 6
@@ -301,13 +303,9 @@ def _correlated(families: Sequence[Family], rows: Sample) -> list[Plan]:
     if not 2 <= n <= MOST_CORRELATED:
         return []
     sizes = [size for size in COMPONENTS if size == 1 or rows.weight >= PER_COLUMN * n * size]
-    # Each has the common covariance of all for as many rows as there are columns, or fewer if these are few; more and less of it
-    # is tried once a model is chosen.
-    many = n > FEW_COLUMNS
-    pooled = float(n) if many else n / 4
     plan = Plan(
-        "mixture", {"blocks": "all", "pooled": pooled}, trained=True, whole=True, floor=FLOORS[-1],
-        floors=(*FLOORS, *LOW_FLOORS) if many else FLOORS,
+        "mixture", {"blocks": "all", "pooled": POOLED * n}, trained=True, whole=True, floor=FLOORS[-1],
+        floors=(*FLOORS, *LOW_FLOORS) if n > FEW_COLUMNS else FLOORS,
     )  # fmt: skip
     return [replace(plan, options={"n_latents": size, **plan.options}) for size in sizes]
 
@@ -322,7 +320,7 @@ def further_plans(families: Sequence[Family], rows: Sample, best: Plan) -> list[
     plans = trees_of_blocks(families, rows, BLOCK_STATES)
     if LEAST_FOR_RANK <= joined <= MOST_CORRELATED:
         middle = best.n_latents if best.is_correlated else COMPONENTS[1]
-        low = {"blocks": "all", "pooled": best.options.get("pooled", float(joined)), "rank": joined // 4}
+        low = {"blocks": "all", "pooled": best.options.get("pooled", POOLED * joined), "rank": joined // 4}
         plans += [
             Plan("mixture", {"n_latents": size, **low}, trained=True, whole=True, floors=(*FLOORS, *LOW_FLOORS))
             for size in (middle, 4 * middle)
