@@ -1,5 +1,7 @@
 """`choose`: it can't lose to its simple candidates, says the same twice, refits as stated, and works for all kinds of tables."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from flatpc.search.averaging import average_nll, cross_fitted_nll, members, mixt
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample
+from flatpc.search.stages import Search
 from flatpc.search.training import Task, batch_size
 
 
@@ -65,6 +68,24 @@ def test_members_are_those_that_help():
     assert (index.tolist(), weights.tolist()) == ([0], [1.0])
     both = log_prob[:, :2]
     assert average_nll(both, mixture_weights(both)) < cross_fitted_nll(both) < -left.mean()
+
+
+@pytest.mark.parametrize(("gain", "front"), [(0.05, 0), (0.5, 1)])
+def test_another_front_has_to_be_clearly_better_on_average(gain, front):
+    """Behind front 1, two models that tell of other rows; their average beats the best model by `gain`, two errors being 0.1."""
+    search, noise = object.__new__(Search), np.random.default_rng(0).normal(0, 1, 400)
+    rows = Sample(np.zeros((400, 0)))
+    even = np.arange(400) // 2 % 2 == 0  # each half of the judges has both
+    half, best = np.log(2), np.full(400, -5.0)
+    logs = [best, *(np.where(rare, -20.0, -5.0 + half + gain + noise - noise.mean()) for rare in (even, ~even))]
+    search.average, search.task = True, SimpleNamespace(judges=rows, judge=lambda model: model.logs)
+    models = [
+        SimpleNamespace(logs=each, valid_nll=-each.mean(), plan=Plan("mixture", front=min(i, 1))) for i, each in enumerate(logs)
+    ]
+    chosen, weights, log_prob = search._averaged(models)
+    assert [model.plan.front for model in chosen] == [front] * (1 + front)
+    assert weights == pytest.approx(np.full(1 + front, 1 / (1 + front)), abs=0.01)
+    assert log_prob.shape == (400, 1 + front)
 
 
 # ---- choosing ---------------------------------------------------------------------------------------------------------

@@ -45,17 +45,21 @@ def average_nll(log_prob: Array, weights: Array, judges: Sample | None = None) -
         return -mean(logsumexp(log_prob + np.log(weights), axis=1), None if judges is None else judges.weights)
 
 
-def cross_fitted_nll(log_prob: Array, judges: Sample | None = None) -> float:
-    """Mean NLL of the mixture, every half of the rows judged with weights from the other half."""
+def cross_fitted(log_prob: Array, judges: Sample | None = None) -> Array:
+    """Log-probabilities `[rows]` by the mixture, every half of the rows judged with weights from the other half; -inf if there
+    are no halves.
+    """
     rows = Sample(log_prob) if judges is None else judges
-    half = rows.halves
-    if half.all():
-        return np.inf
-    total = 0.0
-    for fold in (half, ~half):
-        learnt, judged = rows.some(fold), rows.some(~fold)
-        total += average_nll(log_prob[~fold], mixture_weights(log_prob[fold], learnt), judged) * judged.weight / rows.weight
-    return total
+    half, out = rows.halves, np.full(len(log_prob), -np.inf)
+    for fold in (half, ~half) if not half.all() else ():
+        with np.errstate(divide="ignore"):
+            out[~fold] = logsumexp(log_prob[~fold] + np.log(mixture_weights(log_prob[fold], rows.some(fold))), axis=1)
+    return out
+
+
+def cross_fitted_nll(log_prob: Array, judges: Sample | None = None) -> float:
+    """The mean NLL of `cross_fitted`."""
+    return -mean(cross_fitted(log_prob, judges), None if judges is None else judges.weights)
 
 
 def members(log_prob: Array, judges: Sample | None = None, margins: Array | None = None) -> tuple[Ints, Array]:

@@ -18,7 +18,7 @@ from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
 from flatpc.learning.steps.em import EM
-from flatpc.search.averaging import MARGIN, average_nll, cross_fitted_nll, members
+from flatpc.search.averaging import MARGIN, average_nll, cross_fitted, cross_fitted_nll, members
 from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
 from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
@@ -358,16 +358,14 @@ class Search:
                 self._train(other, MOST_EPOCHS, end - self.spent)
         self._say("what pays less often")
         won = min([best, *(c for c in self.pool if c.plan in plans)], key=lambda c: c.valid_nll)
-        return self._tune(won) if self._is_clearly_better(won, best) else best
+        return self._tune(won) if self._is_clearly_better(self.task.judge(won), self.task.judge(best)) else best
 
-    def _is_clearly_better(self, one: Trial, other: Trial) -> bool:
-        """By more than two standard errors."""
-        if not one.valid_nll < other.valid_nll:
-            return False
-        gain, judges = self.task.judge(one) - self.task.judge(other), self.task.judges
+    def _is_clearly_better(self, logs: Array, others: Array) -> bool:
+        """Whether log-probabilities of the judges are higher by more than two standard errors."""
+        judges, gain = self.task.judges, logs - others
         counted = np.ones(len(gain)) if judges.weights is None else judges.weights
         n = effective_number(counted, judges.groups)
-        return judges.mean(gain) > 2 * standard_error(gain, counted, n, judges.groups)
+        return bool(judges.mean(gain) > 2 * standard_error(gain, counted, n, judges.groups))
 
     def _in_order(self, plan: Plan, allowance: float) -> list[Plan]:
         """The same with families for categories in order, if these are better given the other columns anywhere."""
@@ -615,17 +613,18 @@ class Search:
     def _averaged(self, ranked: Sequence[Trial]) -> tuple[list[Trial], Array, Array]:
         """The models to average, their weights, and their log-probabilities of the judges.
 
-        All are learnt behind one front, so that they have the bounds of its maps: the one whose average is best.
+        All are learnt behind one front, so that they have the bounds of its maps: that of the best model, unless the average
+        behind another is clearly better.
         """
-        judges, best, found = self.task.judges, math.inf, None
+        judges, best, found = self.task.judges, np.empty(0), None
         for front in dict.fromkeys(c.plan.front for c in ranked) if self.average else ():
             own = [c for c in ranked if c.plan.front == front]
             log_prob = np.stack([self.task.judge(c) for c in own], axis=1)
             margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in own])
             index, weights = members(log_prob, judges, margins)
-            nll = cross_fitted_nll(log_prob[:, index], judges) if len(index) > 1 else own[0].valid_nll
-            if found is None or nll < best:
-                best, found = nll, ([own[i] for i in index], weights, log_prob[:, index])
+            logs = cross_fitted(log_prob[:, index], judges) if len(index) > 1 else log_prob[:, index[0]]
+            if found is None or self._is_clearly_better(logs, best):
+                best, found = logs, ([own[i] for i in index], weights, log_prob[:, index])
         return found or ([ranked[0]], np.ones(1), self.task.judge(ranked[0])[:, None])
 
     @property
