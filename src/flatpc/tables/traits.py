@@ -52,7 +52,7 @@ class Traits:
     atoms: tuple[float, ...] = ()
     """Values that stand out: zeros, caps, codes."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """No value lies outside."""
+    """No value lies outside; both are the same if all values are."""
 
     def on_grid(self, x: Array) -> bool:
         """Whether all values, but those that are missing, are multiples of the resolution, seen from the origin."""
@@ -67,6 +67,8 @@ class Traits:
             return Traits()
         values, numbers = np.unique(known, return_counts=True)
         counts = numbers.astype(np.float64)
+        if len(values) == 1 < len(known):
+            return Traits(bounds=(float(values[0]), float(values[0])))
         atoms = _atoms(values, counts)
         resolution, origin = _resolution(values, counts)
         return Traits(resolution, origin, atoms, _bounds(values, atoms))
