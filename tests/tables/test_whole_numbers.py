@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import flatpc as fp
+from flatpc.search.suiting import choose_family
 from flatpc.tables import Columns, kinds
 from flatpc.tables.suiting import log_densities, logs_of_shares
 from tests.peak_memory import GIB, peak_memory
@@ -158,3 +159,16 @@ def test_huge_numbers_give_no_warnings(size):
     g = np.random.default_rng(0)
     for most in (9, 40):
         assert kind_of(g.integers(1, most, 200) * size).kind in ("categorical", "continuous")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_keep_their_caps_and_codes(seed):
+    """Hours of work, of half the people 40, and 99 where that is unknown: of so many rows, a probability each is as likely."""
+    g = np.random.default_rng(seed)
+    x = np.where(g.random(12_000) < 0.5, 40.0, g.normal(40, 12, 12_000).round().clip(1, 80))
+    x[g.random(12_000) < 0.05] = 99.0
+    column = kind_of(x)
+    assert (column.kind, column.traits.atoms) == ("count", (40.0, 99.0))
+    rounded = fp.Discretized(fp.Gaussian(), 1.0, low=0.0)
+    assert {fp.Hurdle((40.0, 99.0), rounded), fp.Hurdle((40.0, 99.0), fp.NegativeBinomial())} <= set(column.suitable)
+    assert isinstance(choose_family(x, column.suitable, 0), fp.Hurdle)
