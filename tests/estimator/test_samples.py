@@ -92,3 +92,18 @@ def test_values_drawn_within_a_range_are_the_columns_too():
     assert set(density.sample(50, given={"x1": (170.06, 170.24)}, random_state=0)[:, 1]) == {170.1, 170.2}
     within = density.sample(50, given={"x1": (170.12, 170.18)}, random_state=0)[:, 1]
     assert 170.12 <= within.min() <= within.max() <= 170.18
+
+
+def test_a_column_of_one_value_alone_keeps_it():
+    g = np.random.default_rng(0)
+    gaps = np.where(g.random(60) < 0.5, np.nan, -2.5)
+    frame = pd.DataFrame({"rate": np.full(60, 0.1), "other": g.normal(size=60), "gaps": gaps})
+    model = fp.CircuitDensity(effort=1, missing="marginalize", verbose=False).fit(frame)
+    drawn = model.sample(100, random_state=0)
+    assert set(drawn["rate"]) == {0.1}
+    assert set(drawn["gaps"]) == {-2.5}
+    assert drawn["other"].nunique() == 100
+    assert set(model.impute(frame)["gaps"]) == {-2.5}
+    assert set(model.sample(1, given=frame.assign(rate=0.2), random_state=0)["rate"]) == {0.2}
+    one_row = fp.CircuitDensity(effort=1, verbose=False).fit(frame[["other"]].iloc[:1])
+    assert one_row.sample(100, random_state=0)["other"].nunique() == 100

@@ -106,6 +106,22 @@ def test_levels_that_are_no_text_are_not_lost(values, kind, dtype):
     assert again["v"].tolist() == frame["v"].tolist()
 
 
+@pytest.mark.parametrize("name", ["string", "large_string", "decimal128", "decimal256", "int64", "bool_", "date32", "float32"])
+def test_arrow_types_of_pandas_come_back(name):
+    pa = pytest.importorskip("pyarrow")
+    values = {"decimal": [Decimal("1.25"), Decimal("-2.5"), Decimal("99.99")], "date32": [date(2020, 1, d) for d in (1, 2, 5)]}
+    values |= {"string": ["a", "b", "c"], "large_string": ["a", "b", "c"], "bool_": [True, False, True]}
+    given = values.get(name.strip("0123456789")) or values.get(name, [1, 2, 3])
+    dtype = pd.ArrowDtype(getattr(pa, name)(*((6, 2) if "decimal" in name else ())))
+    frame = pd.DataFrame({"v": pd.Series(given * 30, dtype=dtype)})
+    columns = Columns.learn(frame)
+    again = columns.decode(columns.encode(frame))
+    assert again.dtypes["v"] == dtype
+    assert again["v"].tolist() == frame["v"].tolist()
+    wide = columns.decode(np.full((1, 1), 1e9)) if "decimal" in name else again
+    assert len(wide) == len(wide.dropna())
+
+
 def test_dates_are_days_and_times_seconds():
     frame = pl.DataFrame({
         "day": [date(1970, 1, 3), date(1969, 12, 31)],

@@ -81,6 +81,26 @@ def test_caps_stand_out(draw, atoms, bounds):
         assert (traits.atoms, traits.bounds) == (atoms, bounds)
 
 
+RARELY_CAPPED = {
+    "ages from 18": (lambda g: np.maximum(g.normal(43, 18, 100), 18), (18.0,)),
+    "ages to 90": (lambda g: np.minimum(g.normal(68, 18, 100), 90), (90.0,)),
+    "prices": (lambda g: np.minimum(np.exp(g.normal(12, 0.6, 5000)), 550_000), (550_000.0,)),
+    "scores": (lambda g: np.clip(g.normal(55, 25, 5000), 0, 100), (0.0, 100.0)),
+    "rounded scores": (lambda g: np.clip(g.normal(55, 25, 5000).round(), 0, 100), (0.0, 100.0)),
+    "rare zeros": (lambda g: np.maximum(g.normal(2, 1, 5000), 0), ()),
+}
+
+
+@pytest.mark.parametrize(("draw", "atoms"), RARELY_CAPPED.values(), ids=RARELY_CAPPED)
+def test_rare_caps_stand_out_where_they_tell_a_bound(draw, atoms):
+    for seed in range(10):
+        x = draw(np.random.default_rng(seed))
+        if min(np.sum(x == atom) for atom in atoms or (0.0,)) >= 6:
+            traits = Traits.of(x)
+            assert traits.atoms == atoms
+            assert set(atoms) <= set(traits.bounds)
+
+
 SMOOTH = {
     "geometric .3": lambda g, n: g.geometric(0.3, n),
     "geometric .5": lambda g, n: g.geometric(0.5, n),

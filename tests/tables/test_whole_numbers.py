@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import flatpc as fp
+from flatpc.search.suiting import choose_family
 from flatpc.tables import Columns, kinds
 from flatpc.tables.suiting import log_densities, logs_of_shares
 from tests.peak_memory import GIB, peak_memory
@@ -33,6 +34,11 @@ KINDS = [
     (lambda g: -g.poisson(20, 300), "continuous"),
     (lambda g: 100_000 + g.poisson(20, 300), "continuous"),
     (lambda g: g.permutation(300), "count"),
+    (lambda g: g.choice(g.choice(np.arange(10_000, 99_999), 40, replace=False), 400), "categorical"),  # codes of towns
+    (lambda g: g.choice(np.append(g.choice(np.arange(9, 990), 20, replace=False), 0), 400), "categorical"),
+    (lambda g: g.choice(np.arange(300, 340), 400), "continuous"),
+    (lambda g: np.round(np.exp(g.normal(5, 0.5, 2000)), -1) * 5 + (g.random(2000) < 0.1), "continuous"),  # amounts, mostly of 50
+    (lambda g: np.minimum(g.zipf(1.5, 5000), 10_000) + 1.0, "continuous"),
 ]
 
 
@@ -47,6 +53,8 @@ def test_the_reason_is_given():
     g = np.random.default_rng(0)
     assert kind_of(np.repeat(np.arange(6), [22, 21, 10, 4, 2, 1])).why == "whole numbers from 0 to 5, likelier as counts"
     assert kind_of(g.normal(500, 5, 400).round()).why == "numbers"
+    towns = kind_of(g.choice([1067, 4103, 10115, 20095, 24103, 39104, 44137, 50667, 60311, 80331, 99084], 300))
+    assert towns.why == "whole numbers from 1067 to 99084, likelier as categories"
     assert kind_of(g.poisson(9.0, 300)).why == "whole numbers from 1 to 17"
     assert kinds(pl.DataFrame({"x": g.poisson(2.0, 300)}), overrides={"x": "categorical"}) == {"x": "categorical"}
 
@@ -59,6 +67,8 @@ def test_what_repeats_within_groups_tells_nothing(seed):
     codes = g.choice(np.arange(2, 60), 20, replace=False).astype(float)[groups]
     assert kind_of(codes).kind == "count"
     assert kind_of(codes, groups).kind == "continuous"
+    assert kind_of(100 * codes + groups).kind == "categorical"
+    assert kind_of(100 * codes + groups, groups).kind == "continuous"
     # A group to each row is none.
     x = g.choice([7, 11, 12, 30, 31, 60, 61, 100, 101, 102, 104], 2000).astype(float)
     assert kind_of(x, g.permutation(2000)).kind == kind_of(x).kind == "count"
@@ -149,3 +159,16 @@ def test_huge_numbers_give_no_warnings(size):
     g = np.random.default_rng(0)
     for most in (9, 40):
         assert kind_of(g.integers(1, most, 200) * size).kind in ("categorical", "continuous")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_keep_their_caps_and_codes(seed):
+    """Hours of work, of half the people 40, and 99 where that is unknown: of so many rows, a probability each is as likely."""
+    g = np.random.default_rng(seed)
+    x = np.where(g.random(12_000) < 0.5, 40.0, g.normal(40, 12, 12_000).round().clip(1, 80))
+    x[g.random(12_000) < 0.05] = 99.0
+    column = kind_of(x)
+    assert (column.kind, column.traits.atoms) == ("count", (40.0, 99.0))
+    rounded = fp.Discretized(fp.Gaussian(), 1.0, low=0.0)
+    assert {fp.Hurdle((40.0, 99.0), rounded), fp.Hurdle((40.0, 99.0), fp.NegativeBinomial())} <= set(column.suitable)
+    assert isinstance(choose_family(x, column.suitable, 0), fp.Hurdle)

@@ -23,7 +23,8 @@ def draw(
 ) -> Array:
     """`[n, D]`, or `[n · N, D]` given N rows, one after the other; drawn again until all are within the columns' bounds.
 
-    That is a draw from the circuit given that all values are within bounds, which all of the table's are.
+    That is a draw from the circuit given that all values are within bounds, which all of the table's are. A column that has one
+    value alone takes it.
     """
     low, high = (np.array(ends) for ends in zip(*(column.traits.bounds for column in columns.columns), strict=True))
     known = np.zeros((1, len(low)), bool) if rows is None else ~np.isnan(rows)
@@ -77,8 +78,9 @@ def _again(
     found: Array, some: Callable[[NDArray[np.int64], int], Array], bounds: tuple[Array, Array], free: NDArray[np.bool_]
 ) -> None:
     low, high = bounds
+    drawn = free & (low < high)
     for again in range(1, TRIES + 1):
-        bad = np.flatnonzero((free & ((found < low) | (found > high))).any(axis=1))
+        bad = np.flatnonzero((drawn & ((found < low) | (found > high))).any(axis=1))
         if len(bad) == 0:
             return
         found[bad] = some(bad, again)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from flatpc._typing import Array
@@ -13,12 +15,16 @@ SHARE = 0.1
 def cluster_weights(rows: Array, width: int, seed: int, row_weights: Array | None = None) -> Array:
     """`[N, width]`: the weight of every row in every unit, which is one cluster's; rows add up to 1, or to their weights."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     # Columns of equal variance, unknown entries at the mean: a rough picture is enough to start from.
     mean, deviation = spread(rows, row_weights)
     points = np.where(np.isnan(rows), 0.0, (rows - mean) / np.where(deviation > 0, deviation, 1.0))
     n_clusters = min(width, len(np.unique(points, axis=0)))
-    label = KMeans(n_clusters, n_init=1, max_iter=30, random_state=seed).fit_predict(points, sample_weight=row_weights)
+    with warnings.catch_warnings():
+        # Beside points that are very far, others are the same to it: then there are fewer clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        label = KMeans(n_clusters, n_init=1, max_iter=30, random_state=seed).fit_predict(points, sample_weight=row_weights)
     weights = np.full((len(rows), width), SHARE / width)
     # Where there are fewer clusters than units, several units share one and random weights tell them apart.
     which = np.arange(width) % n_clusters

@@ -21,6 +21,7 @@ from flatpc.tables.reading import RawColumn, RawTable
 Values = Sequence[Any]
 Kept = Sequence[tuple[Form, tuple[Any, ...]]]
 """Of each column, its form and its categories."""
+_DECIMAL = re.compile(r"decimal(128|256)\((\d+), (-?\d+)\)\[pyarrow\]")
 
 
 def new_table(
@@ -62,12 +63,26 @@ def _pandas_column(name: str, values: Values, form: Form, levels: tuple[Any, ...
     if not form.native or (form.native == "category" and not levels):
         return out
     try:
-        dtype: Any = pd.CategoricalDtype(levels, form.ordered) if form.native == "category" else form.native
+        dtype: Any = pd.CategoricalDtype(levels, form.ordered) if form.native == "category" else _arrow(form.native)
         typed = out.astype(dtype)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, NotImplementedError, ImportError):
         return out
     # What no level is would be missing.
     return typed if typed.isna().sum() <= out.isna().sum() and _holds(form.native, values) else out
+
+
+def _arrow(native: str) -> Any:
+    """Arrow's types that pandas doesn't read by the names that it gives them; others by their name."""
+    decimal = _DECIMAL.fullmatch(native)
+    if not decimal and native != "string[pyarrow]":
+        return native
+    import pandas as pd
+    import pyarrow as pa
+
+    if not decimal:
+        return pd.ArrowDtype(pa.string())
+    make = pa.decimal128 if decimal[1] == "128" else pa.decimal256
+    return pd.ArrowDtype(make(int(decimal[2]), int(decimal[3])))
 
 
 def _polars_column(name: str, values: Values, form: Form, levels: tuple[Any, ...]) -> Any:

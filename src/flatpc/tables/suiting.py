@@ -66,8 +66,9 @@ def suitable_counts(x: Array, traits: Traits, weights: Array | None = None, grou
         return (NegativeBinomial(), Poisson())
     largest = int(np.nanmax(x))
     unbounded: list[Family] = [NegativeBinomial(), Poisson()]
-    if 0 in traits.atoms or (largest > 1 and (known.x == 0).mean() > ZEROS):
-        unbounded.append(Hurdle((0.0,), NegativeBinomial()))
+    atoms = traits.atoms or ((0.0,) if largest > 1 and (known.x == 0).mean() > ZEROS else ())
+    if atoms:
+        unbounded.append(Hurdle(atoms, NegativeBinomial()))
     trials = _ranked(unbounded, known)
     ranked = [trial.family for trial in trials]
     if deviation(*known) ** 2 <= mean(*known):  # a negative binomial can't do better
@@ -78,7 +79,8 @@ def suitable_counts(x: Array, traits: Traits, weights: Array | None = None, grou
         ranked.insert(1 if finite_is_likelier(x, 0, largest, weights, groups) else len(ranked), Categorical(largest + 1))
         ranked.append(_ordinal(x, largest + 1, weights))
     if largest >= WIDE:
-        ranked.append(Discretized(Gaussian(), 1.0, low=0.0))
+        rounded = Discretized(Gaussian(), 1.0, low=0.0)
+        ranked += [rounded, *([Hurdle(traits.atoms, rounded)] if traits.atoms else [])]
     return tuple(ranked)
 
 

@@ -19,6 +19,8 @@ MANY_STEPS = 1e9
 """Of a resolution within the range of a column, beyond which it has none."""
 ATOM_SHARE, ATOM_COUNT, ATOM_PEAK = 0.03, 10, 8.0
 """A value stands out that so many values have, and so many times more than the values around it."""
+CAP_SHARE, CAP_COUNT = 0.01, 6
+"""So few may be a cap at an end that would be no bound without one, or whose other end has one."""
 AROUND = 10
 """Distinct values on either side that a value is compared with."""
 END_PEAK, END_DEVIATIONS, BESIDE = 2.0, 4.0, 3
@@ -50,7 +52,7 @@ class Traits:
     atoms: tuple[float, ...] = ()
     """Values that stand out: zeros, caps, codes."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """No value lies outside."""
+    """No value lies outside; both are the same if all values are."""
 
     def on_grid(self, x: Array) -> bool:
         """Whether all values, but those that are missing, are multiples of the resolution, seen from the origin."""
@@ -65,6 +67,8 @@ class Traits:
             return Traits()
         values, numbers = np.unique(known, return_counts=True)
         counts = numbers.astype(np.float64)
+        if len(values) == 1 < len(known):
+            return Traits(bounds=(float(values[0]), float(values[0])))
         atoms = _atoms(values, counts)
         resolution, origin = _resolution(values, counts)
         return Traits(resolution, origin, atoms, _bounds(values, atoms))
@@ -111,14 +115,20 @@ def _atoms(values: Array, counts: Array) -> tuple[float, ...]:
     if len(values) < 4:
         return ()
     n, last = int(counts.sum()), len(values) - 1
-    often = max(ATOM_COUNT, ATOM_SHARE * n)
-    order = [int(i) for i in np.argsort(-counts, kind="stable")[: 2 * MOST_ATOMS] if counts[i] >= often]
+    often, few = max(ATOM_COUNT, ATOM_SHARE * n), max(CAP_COUNT, CAP_SHARE * n)
+    order = [int(i) for i in np.argsort(-counts, kind="stable")[: 2 * MOST_ATOMS] if counts[i] >= few]
     # Whole numbers may fall so fast from their end; densities can't follow others there.
     falling = (0, last) if (values == np.floor(values)).all() else ()
-    found = [i for i in order if i not in falling and counts[i] >= ATOM_PEAK * _nearby(counts, i, AROUND)]
-    heaped = max((counts[i] / _nearby(counts, i, BESIDE) for i in order if 0 < i < last and i not in found), default=0.0)
-    caps = [end for end, inwards in ((0, counts), (last, counts[::-1])) if counts[end] >= often and _is_cap(inwards, heaped)]
-    found = [i for i in order if i in found or i in caps]
+    found = [i for i in order if i not in falling and counts[i] >= max(often, ATOM_PEAK * _nearby(counts, i, AROUND))]
+    peaks = {i: counts[i] / _nearby(counts, i, BESIDE) for i in order if 0 < i < last and i not in found}
+    caps: list[int] = []
+    ends = list(zip((0, last), (counts, counts[::-1]), _bounds(values, ()), strict=True))
+    for end, inwards, bound in ends + ends:
+        enough = few if caps or values[end] != bound else often
+        heaped = max((peak for i, peak in peaks.items() if counts[i] >= (often if counts[end] >= often else few)), default=0.0)
+        if end not in caps and counts[end] >= enough and _is_cap(inwards, heaped):
+            caps.append(end)
+    found = sorted({*found, *caps}, key=lambda i: (-counts[i], i))
     for end, inner in ((0, 1), (last, last - 1)):
         inside = abs(values[-2] - values[0]) if end else abs(values[-1] - values[1])
         if end not in found and counts[end] >= max(3, 0.002 * n) and abs(values[end] - values[inner]) > 3 * inside > 0:

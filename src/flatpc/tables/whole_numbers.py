@@ -38,6 +38,12 @@ ROWS, VALUES = 5_000, 500
 """The most rows that judge; fewer where they have more different values than this."""
 ERRORS = 2.0
 """Standard errors by which what overrules a range has to be better."""
+PER_LABEL, APART = 5, 4
+"""Rows for each of more labels than that, and steps from most of them to the next: of numbers, those between occur, too."""
+ROUND = tuple(digit * 10.0**power for power in range(8) for digit in (5, 10, 20))
+"""Of what amounts are multiples."""
+BY_FAR = 1.0
+"""Nats per value by which so many labels have to be likelier than numbers."""
 WIDTHS = (0.5, 0.7, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Of kernels, in steps."""
 
@@ -51,6 +57,8 @@ def likelier_kind(x: Array, default: WholeKind, groups: Ints | None = None) -> W
     >>> near_60, near_500 = rng.normal(60, 10, 400).round(), rng.normal(500, 5, 400).round()
     >>> likelier_kind(near_60, "count"), likelier_kind(near_60, "continuous"), likelier_kind(near_500, "count")
     ('count', 'continuous', 'continuous')
+    >>> likelier_kind(rng.choice(rng.integers(10_000, 99_999, 40), 400).astype(float), "continuous")
+    'categorical'
     >>> likelier_kind(np.repeat(np.arange(6.0), [22, 21, 10, 4, 2, 1]), "categorical")
     'count'
     """
@@ -60,6 +68,8 @@ def likelier_kind(x: Array, default: WholeKind, groups: Ints | None = None) -> W
     tried = _Tried(x, default, groups)
     if default == "categorical":
         return tried.instead_of_categories(n_distinct)
+    if tried.are_labels():
+        return "categorical"
     if default == "count":
         return "continuous" if n_distinct >= FEWEST_NUMBERS and tried.are_rounded() else default
     if x.min() < 0 or x.max() >= LARGEST:
@@ -167,14 +177,27 @@ class _Tried:
             found.append(log_densities(family, values, counts.astype(np.float64)) - n_numbers / n)
         return max(found, key=lambda logs: float(np.nan_to_num(logs, nan=-np.inf, neginf=-np.inf) @ counts))[place]
 
-    def beats(self, one: Array | None, other: Array | None) -> bool:
-        """Whether the one is clearly better; what isn't there never is."""
+    def beats(self, one: Array | None, other: Array | None, by: float = WORTH) -> bool:
+        """Whether the one is clearly better, `by` so much; what isn't there never is."""
         if one is None or other is None:
             return one is not None
         gain, counted = one - other, np.ones(len(self.judges))
         belong = None if self.groups is None else self.groups[self.judges]
         error = standard_error(gain, counted, effective_number(counted, belong), belong)
-        return float(gain.mean()) > max(WORTH, ERRORS * error)
+        return float(gain.mean()) > max(by, ERRORS * error)
+
+    def are_labels(self) -> bool:
+        """Whether values are as far apart as codes of towns, and these are far likelier than numbers."""
+        values, counts = np.unique(self.x, return_counts=True)
+        if len(values) > FINITE or len(self.x) < PER_LABEL * len(values):
+            return False
+        # Amounts are apart, too, but most are multiples of 100 or the like.
+        steps = [self.traits.resolution, *(step for step in ROUND if (self.x % step == 0).mean() >= 0.5)]
+        gaps = np.concatenate([[np.inf], np.diff(values), [np.inf]])
+        apart = np.minimum(gaps[:-1], gaps[1:]) >= APART * max(steps)
+        if not counts[apart].sum() > len(self.x) / 2:
+            return False
+        return self.beats(self.shares, self.rounded, BY_FAR) and self.beats(self.shares, self.counts, BY_FAR)
 
     def are_rounded(self) -> bool:
         """Whether rounded numbers are better than all else."""
