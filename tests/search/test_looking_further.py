@@ -145,6 +145,18 @@ def test_tables_of_categories_in_order(judge):
     assert np.isfinite(density.score(pd.DataFrame(columns)))
 
 
+def test_one_model_of_several_families_is_trained_on():
+    """Where there is to be no average, what work is left is for the model that won."""
+    rng = np.random.default_rng(0)
+    rng.normal(size=(900, 4))
+    hidden = rng.integers(0, 3, 200)
+    X = np.where(rng.random((200, 5)) < 0.7, hidden[:, None], rng.integers(0, 4, (200, 5)))
+    density, tried = candidates(X, effort=4, average=False, structure="mixture", n_latents=8)
+    assert "several families" in tried[0]
+    # It came to be by the few rounds of the one before it.
+    assert density.candidates_[0].epochs > 40
+
+
 def test_blocks_begin_with_any_floor():
     """Few columns go along as they are, more once they are mapped; the mixture's floor is one of the trees'."""
     n, rng = 3600, np.random.default_rng(0)

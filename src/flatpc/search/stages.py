@@ -234,6 +234,8 @@ class Search:
             best = self._mix_families(best)
             if self.average:
                 self._copies(best)
+            else:
+                self._train_on(best, 1.0)
 
     def _train_rows(self, front: int) -> Sample:
         """Those of the largest split, in the units of a front."""
@@ -484,8 +486,8 @@ class Search:
         return best
 
     def _train_on(self, last: Trial, share: float) -> None:
-        """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
-        end = self.spent + self.left * (share if self.average else 1.0)
+        """The best one, with a share of what is left."""
+        end = self.spent + self.left * share
         while self.spent < end and not last.exhausted:
             before = last.epochs
             self._train(last, MOST_EPOCHS, end - self.spent)
