@@ -8,9 +8,11 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import multivariate_normal
 
 import flatpc as fp
+from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError, ParameterError, SupportError
-from flatpc.search import choose
+from flatpc.search import choose, choosing
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members, mixture_weights
+from flatpc.search.counted import Counted
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample
@@ -152,6 +154,35 @@ def test_the_time_limit_says_so():
     assert np.isfinite(choice.circuit.log_prob(bits(50, seed=1))).all()
     none = quick(bits(200), time_budget=1e-9, structure="hclt")
     assert (none.cut_short, len(none.candidates)) == ("time budget", 1)
+
+
+def test_the_time_limit_is_of_all_that_is_chosen(monkeypatch):
+    """What tells families apart takes its time, too; whatever is begun is given up between two folds."""
+    late, real = [0.0], clock.now
+    monkeypatch.setattr(clock, "now", lambda: real() + late[0])
+
+    def slowly(*given, chosen=choosing.choose_families):
+        late[0] += 100.0
+        return chosen(*given)
+
+    monkeypatch.setattr(choosing, "choose_families", slowly)
+    choice = quick(bits(200), effort=60, time_budget=50.0)
+    assert (choice.cut_short, len(choice.candidates)) == ("time budget", 1)
+    assert choice.seconds > 100
+    monkeypatch.undo()
+
+    folds = []
+
+    def each(self, plan, fit=Counted.fit):
+        folds.append(plan)
+        late[0] += 20.0
+        return fit(self, plan)
+
+    monkeypatch.setattr(clock, "now", lambda: real() + late[0])
+    monkeypatch.setattr(Counted, "fit", each)
+    assert quick(bits(200), effort=60, time_budget=150.0).cut_short == "time budget"
+    # Five of the first model, three of the next one, and the first one again from all rows.
+    assert len(folds) == 9
 
 
 def test_floors_of_the_variance_fall_while_that_helps():

@@ -100,8 +100,8 @@ class Search:
     def __init__(
         self, rows: Sample, families: Sequence[Family], several: Sequence[Sequence[Family]], normal: Sequence[Family],
         valid: Sample | None, effort: float, spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any,
-        average: bool, time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
-        names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+        average: bool, began: float, time_budget: float | None, seed: int, missing: str, n_threads: int | None,
+        n_jobs: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
         checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
@@ -132,9 +132,11 @@ class Search:
         self.set_aside = 0.0
         """Work that is for what is chosen, not for the choice."""
         self.watch = watch
-        self.time_budget = time_budget
+        self.began = began
+        """By the clock, when the search was asked for."""
         self.task = Task(
             first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
+            deadline=math.inf if time_budget is None else began + time_budget,
             watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
             by_curvature=by_curvature, n_jobs=n_jobs, others=further_families(families, several, first.scaling),
         )  # fmt: skip
@@ -162,11 +164,9 @@ class Search:
 
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
-        began, cut_short = clock.now(), ""
-        if self.time_budget is not None:
-            self.task = replace(self.task, deadline=began + self.time_budget)
+        cut_short = ""
         if not self.task.splits:
-            return self._unjudged(began)
+            return self._unjudged()
         try:
             self._stages()
         except (KeyboardInterrupt, OutOfTime) as end:
@@ -178,7 +178,7 @@ class Search:
                 self._start(self._first_plan())
                 if self.pool[0].plan.trained:
                     self._train(self.pool[0], 1, 0.0)
-        return self._choice(began, cut_short)
+        return self._choice(cut_short)
 
     def _first_plan(self) -> Plan:
         task = self.task
@@ -575,7 +575,7 @@ class Search:
 
     # ---- what came of it ------------------------------------------------------------------------------------------
 
-    def _choice(self, began: float, cut_short: str) -> Choice:
+    def _choice(self, cut_short: str) -> Choice:
         judges = self.task.judges
         for candidate in self.pool:
             # Training judges in float32.
@@ -587,7 +587,7 @@ class Search:
                 raise self._impossible(self.valid)
             # No model allows all rows that were put aside; the first one is smoothed, and learns from them as well.
             return replace(
-                self._unjudged(began), valid_nll=math.inf, judge=self._judge(), n_judges=self._n_judges, cut_short=cut_short,
+                self._unjudged(), valid_nll=math.inf, judge=self._judge(), n_judges=self._n_judges, cut_short=cut_short,
                 work=self.spent,
             )  # fmt: skip
         chosen, weights, log_prob = self._averaged(ranked)
@@ -611,7 +611,7 @@ class Search:
             left_out=tuple(self.too_large),
             cut_short=cut_short,
             work=self.spent,
-            seconds=clock.now() - began,
+            seconds=clock.now() - self.began,
         )
 
     def _averaged(self, ranked: Sequence[Trial]) -> tuple[list[Trial], Array, Array]:
@@ -672,14 +672,14 @@ class Search:
             f"is impossible under every model; correct the value, or leave the row out of valid."
         )
 
-    def _unjudged(self, began: float) -> Choice:
+    def _unjudged(self) -> Choice:
         """The first plan, because there are too few rows to compare it with others."""
         plan = self._first_plan()
         circuit = build(plan, self.rows, self.task)
         only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
         circuit = in_users_units(circuit, self.fronts[0].scaling)
         return Choice(
-            circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - began
+            circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - self.began
         )  # fmt: skip
 
     def _watched(self, candidate: Trial, row: Row) -> None:
