@@ -425,7 +425,8 @@ class Search:
         if "blocks" in best.plan.options or not self.task.others or not self.by_rows:
             return best
         plan = replace(best.plan, mixed=True, ordered=False, front=0)
-        if self._cost(plan) + 2 * best.kept > FURTHER_SHARE * self.left:
+        # Copies are worth more than this is, where there are to be any.
+        if self._cost(plan) + 2 * best.kept > (FURTHER_SHARE if self.average else 1.0) * self.left:
             return best
         other = self._like(best, plan)
         return best if other is None or not other.valid_nll < best.valid_nll else other
@@ -437,11 +438,11 @@ class Search:
         return None if dear or any(c.plan == plan for c in self.pool) else self._like(best, plan)
 
     def _like(self, best: Trial, plan: Plan) -> Trial | None:
-        """A plan trained like the best one; None if there is no memory for it."""
-        other = self._try(plan)
+        """A plan trained like the best one, as far as work is left; None if there is no memory for it."""
+        end, other = self.spent + self.left, self._try(plan)
         if other is not None:
             other.regularizer, other.floor = best.regularizer, best.floor
-            self._train_like(best, other)
+            self._train_like(best, other, end=end)
             self._say(plan.name)
         return other
 
@@ -562,14 +563,23 @@ class Search:
         finally:
             self.spent += candidate.training - before
 
-    def _train_like(self, best: Trial, other: Trial, to_the_end: bool = True) -> None:
-        """In rounds like those of the best one, each a little longer; those for which work is left, if not `to_the_end`."""
+    def _train_like(self, best: Trial, other: Trial, to_the_end: bool = True, end: float = math.inf) -> None:
+        """In rounds like those of the best one, each a little longer, until `end` is spent; those for which work is left, if not
+        `to_the_end`.
+        """
         for planned in list(best.rounds):
             if not to_the_end and self.left <= 0:
                 return
+            epochs: float = planned.epochs + SLACK
+            if other.epochs:
+                # Families differ in what an epoch takes.
+                once = other.passes / other.seen * (planned.n_rows or self.task.n_rows)
+                epochs = min(epochs, (end - self.spent) // once)
+            if epochs < 1:
+                return
             before = other.training
             try:
-                self.task.follow(other, planned, planned.epochs + SLACK)
+                self.task.follow(other, planned, int(epochs))
             finally:
                 self.spent += other.training - before
 
