@@ -210,12 +210,11 @@ class Search(Findings):
             best = self._twice(best) if large else best
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
-            self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
-            best = self._mix_families(best)
             if self.average:
-                self._copies(best)
+                self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
+                self._copies(self._mix_families(best))
             else:
-                self._train_on(best, 1.0)
+                self._train_on(self._mix_families(best), 1.0)
 
     def _train_rows(self, front: int) -> Sample:
         """Those of the largest split, in the units of a front."""
