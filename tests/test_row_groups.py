@@ -1,6 +1,7 @@
 """Groups of rows: how they are read, parted and counted."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import flatpc as fp
@@ -17,6 +18,22 @@ def test_labels_become_numbers():
 def test_mistakes_are_named(given):
     with pytest.raises(fp.errors.DataError, match="groups"):
         read_groups(given, 3)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1.0, np.nan, 1.0],
+        np.array([1.0, np.nan, 1.0], dtype=object),
+        np.array(["2024-01-01", "NaT", "2024-01-01"], dtype="datetime64[D]"),
+        pd.Series([1, None, 1], dtype="Int64"),
+    ],
+)
+def test_a_row_without_a_label_is_named(given):
+    with pytest.raises(fp.errors.DataError, match="no label for row 1"):
+        read_groups(given, 3)
+    # Rows that don't count need none.
+    assert read_groups(given, 3, np.array([True, False, True])).tolist() == [0, 0]
 
 
 def test_parts_hold_whole_groups():

@@ -27,7 +27,12 @@ def read_groups(given: Any, n_rows: int, kept: NDArray[np.bool_] | None = None) 
         labels = np.asarray(given)
         if labels.shape != (n_rows,):
             raise DataError(f"groups has the shape {labels.shape}; it holds one label for each of the {n_rows} rows.")
-        found = np.unique(labels if kept is None else labels[kept], return_inverse=True)[1]
+        rows = np.arange(n_rows) if kept is None else np.flatnonzero(kept)
+        # NaN, in whatever form, is the one label that isn't itself.
+        without = rows[np.asarray(labels[rows] != labels[rows], dtype=np.bool_)]
+        if len(without):
+            raise DataError(f"groups has no label for row {without[0]}; give a row that goes with no other a label of its own.")
+        found = np.unique(labels[rows], return_inverse=True)[1]
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise

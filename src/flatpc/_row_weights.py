@@ -96,6 +96,22 @@ def quantiles(x: Array, shares: Array, weights: Array | None = None) -> Array:
     return np.asarray(x[order][np.minimum(np.searchsorted(up_to, place, side="right"), len(x) - 1)])
 
 
+def interpolated_quantiles(x: Array, shares: Array, weights: Array | None = None) -> Array:
+    """The numbers at these shares of the weight, between two neighbours in proportion.
+
+    >>> interpolated_quantiles(np.array([1.0, 2.0, 7.0]), np.array([0.5]), np.array([1.0, 1.0, 2.0])).tolist()
+    [4.5]
+    """
+    if weights is None:
+        return np.asarray(np.quantile(x, shares))
+    order = np.argsort(x, kind="stable")
+    up_to = np.cumsum(weights[order])
+    place = np.maximum(up_to[-1] - 1, 0.0) * shares
+    below = np.floor(place)
+    low, high = (x[order][np.minimum(np.searchsorted(up_to, below + k, side="right"), len(x) - 1)] for k in (0, 1))
+    return np.asarray(low + (place - below) * (high - low))
+
+
 def rows_by_weight(weights: Array, most: int) -> Ints:
     """Numbers of up to about `most` rows, each as often as its weight says: what every k-th one of repeated rows would be.
 

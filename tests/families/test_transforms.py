@@ -63,6 +63,16 @@ def test_quantiles_become_normal():
     assert np.isfinite(fit_quantiles(np.ones(50), 24).log_slope(np.array([1.0]))).all()
 
 
+def test_quantiles_of_weighted_values_are_those_of_repeated_ones():
+    rng = np.random.default_rng(0)
+    x, times = rng.normal(size=300), rng.integers(0, 4, 300)
+    weighted, repeated = fit_quantiles(x, 24, times.astype(float)), fit_quantiles(np.repeat(x, times), 24)
+    np.testing.assert_allclose([weighted.x, weighted.z], [repeated.x, repeated.z], rtol=1e-12)
+    # Of fractions, nearly.
+    tenths = fit_quantiles(np.repeat(x, 10), 24, np.full(3000, 0.1))
+    np.testing.assert_allclose(tenths.x, fit_quantiles(x, 24).x, atol=0.05)
+
+
 def test_wrong_options():
     with pytest.raises(OptionError, match="power"):
         fp.families.YeoJohnson(-0.5)

@@ -10,13 +10,15 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import multivariate_normal
 
 import flatpc as fp
+from flatpc.engine import clock
 from flatpc.errors import DataError, OptionError, ParameterError, SupportError
-from flatpc.search import choose
+from flatpc.search import choose, choosing
 from flatpc.search.averaging import average_nll, cross_fitted_nll, members, mixture_weights
+from flatpc.search.counted import Counted
+from flatpc.search.findings import Findings
 from flatpc.search.judging import Split, splits
 from flatpc.search.plans import Plan
 from flatpc.search.samples import Sample
-from flatpc.search.stages import Search
 from flatpc.search.training import Task, batch_size
 
 
@@ -73,12 +75,12 @@ def test_members_are_those_that_help():
 @pytest.mark.parametrize(("gain", "front"), [(0.05, 0), (0.5, 1)])
 def test_another_front_has_to_be_clearly_better_on_average(gain, front):
     """Behind front 1, two models that tell of other rows; their average beats the best model by `gain`, two errors being 0.1."""
-    search, noise = object.__new__(Search), np.random.default_rng(0).normal(0, 1, 400)
+    search, noise = Findings(), np.random.default_rng(0).normal(0, 1, 400)
     rows = Sample(np.zeros((400, 0)))
     even = np.arange(400) // 2 % 2 == 0  # each half of the judges has both
     half, best = np.log(2), np.full(400, -5.0)
     logs = [best, *(np.where(rare, -20.0, -5.0 + half + gain + noise - noise.mean()) for rare in (even, ~even))]
-    search.average, search.task = True, SimpleNamespace(judges=rows, judge=lambda model: model.logs)
+    search.average, search.task = True, SimpleNamespace(judges=rows, judge=lambda model: model.logs, splits=[None])
     models = [
         SimpleNamespace(logs=each, valid_nll=-each.mean(), plan=Plan("mixture", front=min(i, 1))) for i, each in enumerate(logs)
     ]
@@ -173,6 +175,35 @@ def test_the_time_limit_says_so():
     assert np.isfinite(choice.circuit.log_prob(bits(50, seed=1))).all()
     none = quick(bits(200), time_budget=1e-9, structure="hclt")
     assert (none.cut_short, len(none.candidates)) == ("time budget", 1)
+
+
+def test_the_time_limit_is_of_all_that_is_chosen(monkeypatch):
+    """What tells families apart takes its time, too; whatever is begun is given up between two folds."""
+    late, real = [0.0], clock.now
+    monkeypatch.setattr(clock, "now", lambda: real() + late[0])
+
+    def slowly(*given, chosen=choosing.choose_families):
+        late[0] += 100.0
+        return chosen(*given)
+
+    monkeypatch.setattr(choosing, "choose_families", slowly)
+    choice = quick(bits(200), effort=60, time_budget=50.0)
+    assert (choice.cut_short, len(choice.candidates)) == ("time budget", 1)
+    assert choice.seconds > 100
+    monkeypatch.undo()
+
+    folds = []
+
+    def each(self, plan, fit=Counted.fit):
+        folds.append(plan)
+        late[0] += 20.0
+        return fit(self, plan)
+
+    monkeypatch.setattr(clock, "now", lambda: real() + late[0])
+    monkeypatch.setattr(Counted, "fit", each)
+    assert quick(bits(200), effort=60, time_budget=150.0).cut_short == "time budget"
+    # Five of the first model, three of the next one, and the first one again from all rows.
+    assert len(folds) == 9
 
 
 def test_floors_of_the_variance_fall_while_that_helps():

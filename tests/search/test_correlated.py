@@ -147,6 +147,19 @@ def test_maps_are_judged_by_whole_groups():
     assert len(found) == 1
 
 
+def test_maps_by_quantiles_are_for_weighted_rows_and_uneven_groups_too():
+    rng = np.random.default_rng(0)
+    x, times = rng.choice([-1.0, 1.0], 300) * (1 + 0.05 * rng.normal(size=300)), rng.integers(1, 4, 300)
+    repeated, groups = np.repeat(x, times), np.repeat(np.arange(300), times)
+    found = choose_transform(x, x, 0, times.astype(float), quantiles=True)
+    same = choose_transform(repeated, repeated, 0, quantiles=True, groups=groups)
+    assert isinstance(found, Quantiles)
+    assert isinstance(same, Quantiles)
+    np.testing.assert_allclose(found.x, same.x, rtol=1e-12)
+    # A part of a few rows has few quantiles.
+    assert isinstance(choose_transform(x, x, 0, quantiles=True, groups=np.repeat([0, 1], [290, 10])), Quantiles | None)
+
+
 def test_whole_groups_tell_whether_maps_bend():
     rng = np.random.default_rng(0)
     parts = rng.lognormal(3, 0.8, (600, 3))

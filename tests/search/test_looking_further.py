@@ -6,6 +6,7 @@ import pytest
 
 import flatpc as fp
 from flatpc.families import Categorical, Discretized, Gaussian
+from flatpc.search.choosing import search
 from flatpc.search.plans import Plan, further_plans, trees_of_blocks
 from flatpc.search.samples import Sample
 
@@ -143,6 +144,29 @@ def test_tables_of_categories_in_order(judge):
     assert any("in order" in name for name in tried) == (judge == "auto")
     assert not any("several families" in name for name in tried) or judge == "auto"
     assert np.isfinite(density.score(pd.DataFrame(columns)))
+
+
+def test_one_model_of_several_families_is_trained_on():
+    """Where there is to be no average, what work is left is for the model that won."""
+    rng = np.random.default_rng(0)
+    rng.normal(size=(900, 4))
+    hidden = rng.integers(0, 3, 200)
+    X = np.where(rng.random((200, 5)) < 0.7, hidden[:, None], rng.integers(0, 4, (200, 5)))
+    density, tried = candidates(X, effort=4, average=False, structure="mixture", n_latents=8)
+    assert "several families" in tried[0]
+    # It came to be by the few rounds of the one before it.
+    assert density.candidates_[0].epochs > 40
+
+
+def test_one_model_takes_all_work_and_no_more():
+    """Families for categories in order take eight times as long as those chosen, and work is left for them."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 3, 300)
+    X = np.where(rng.random((300, 6)) < 0.7, hidden[:, None], rng.integers(0, 4, (300, 6)))
+    columns = fp.tables.Columns.learn(X)
+    found = search(Sample(columns.encode(X)), [each.families for each in columns.columns], effort=3, average=False)
+    assert any("several families" in candidate.name for candidate in found.candidates)
+    assert 0.9 < found.work / 3 < 1.03
 
 
 def test_blocks_begin_with_any_floor():

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import inv_boxcox, ndtri
 
 from flatpc._options import ascending, number, put
-from flatpc._row_weights import deviation, mean, median
+from flatpc._row_weights import deviation, interpolated_quantiles, mean, median
 from flatpc._typing import Array
 from flatpc.errors import OptionError
 
@@ -314,10 +314,10 @@ def fit_power(x: Array, weights: Array | None = None) -> YeoJohnson:
     return best
 
 
-def fit_quantiles(x: Array, n: int) -> Quantiles:
+def fit_quantiles(x: Array, n: int, weights: Array | None = None) -> Quantiles:
     """The map of about n quantiles to those of a normal distribution; fewer where values repeat."""
     share = (np.arange(n) + 0.5) / n
-    points, first = np.unique(np.quantile(x, share), return_index=True)
+    points, first = np.unique(interpolated_quantiles(x, share, weights), return_index=True)
     last = np.append(first[1:], n) - 1
     z = ndtri((share[first] + share[last]) / 2)
     if len(points) < 2:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flatpc._options import choice, flag, seconds, seed_number, thread_count, whole_number, wrong
 from flatpc._row_weights import read_weights
+from flatpc.engine import clock
 from flatpc.errors import OptionError
 from flatpc.families import Family
 from flatpc.learning.regularizers.sharpness import is_auto
@@ -183,7 +184,7 @@ def search(
     checkpoints: Checkpoints | None = None,
 ) -> Choice:
     """`choose` for rows that have been read; columns may have several families to choose from. `names` are for messages."""
-    wishes = wishes or Wishes()
+    began, wishes = clock.now(), wishes or Wishes()
     choice("judge", judge, JUDGES)
     work = read_effort(effort)
     several = [[given] if isinstance(given, Family) else list(given) for given in families]
@@ -194,7 +195,7 @@ def search(
     normal = [normal_instead(kind, given) for kind, given in zip(kinds, families, strict=True)]
     return Search(
         rows, kinds, several, normal, valid, work, spent, judge, wishes, regularizer, sharpness, flag("average", average),
-        None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
+        began, None if time_budget is None else seconds("time_budget", time_budget), seed_number(seed),
         choice("missing", missing, MISSING), thread_count(n_threads), check_jobs(n_jobs), names, watch, say, checkpoints,
     ).run()  # fmt: skip
 

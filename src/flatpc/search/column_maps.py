@@ -147,7 +147,7 @@ def choose_transform(
     if len(np.unique(x)) < FEWEST_VALUES or (belong is not None and (belong == belong[0]).all()):
         return None
     positive = bool((everything[~np.isnan(everything)] > 0).all() and (x > 0).all())
-    quantiles = quantiles and weights is None and len(x) >= 2 * PER_QUANTILE * FEWEST_QUANTILES
+    quantiles = quantiles and (len(x) if w is None else w.sum()) >= 2 * PER_QUANTILE * FEWEST_QUANTILES
     judged: dict[str, list[float]] = {
         "power": [], **({"log": []} if positive else {}), **({"quantiles": []} if quantiles else {}),
     }  # fmt: skip
@@ -162,7 +162,7 @@ def choose_transform(
         if positive:
             judged["log"].append(mean(_normal(Log(), train, judges, counted) - plain, by))
         if quantiles:
-            judged["quantiles"].append(mean(_normal(_quantiles(train), train, judges, counted) - plain, by))
+            judged["quantiles"].append(mean(_normal(_quantiles(train, counted), train, judges, counted) - plain, by))
     # Positive numbers stay so by a logarithm: that is worth a little. A map with many numbers has to be worth them.
     worth = {"log": WORTH_OF_BOUNDS, "power": 0.0, "quantiles": -WORTH_OF_BOUNDS}
     if not judged["power"]:
@@ -170,11 +170,12 @@ def choose_transform(
     best = max(judged, key=lambda kind: float(np.mean(judged[kind])) + worth[kind])
     if not min(judged[best]) > MARGIN:
         return None
-    return Log() if best == "log" else _quantiles(x) if best == "quantiles" else fit_power(x, w)
+    return Log() if best == "log" else _quantiles(x, w) if best == "quantiles" else fit_power(x, w)
 
 
-def _quantiles(x: Array) -> Transform:
-    return fit_quantiles(x, min(MOST_QUANTILES, len(x) // PER_QUANTILE))
+def _quantiles(x: Array, weights: Array | None) -> Transform:
+    size = len(x) if weights is None else weights.sum()
+    return fit_quantiles(x, int(np.clip(size // PER_QUANTILE, 1, MOST_QUANTILES)), weights)
 
 
 def _normal(transform: Transform | None, train: Array, judges: Array, weights: Array | None) -> Array:

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatpc._row_groups import effective_number, standard_error
-from flatpc._typing import Array
-from flatpc.engine import clock
-from flatpc.errors import DataError, OptionError, TooLargeError
+from flatpc.errors import OptionError, TooLargeError
 from flatpc.families import Family
 from flatpc.learning.regularizers.auto import candidates
 from flatpc.learning.regularizers.sharpness import is_auto
 from flatpc.learning.steps.em import EM
-from flatpc.search.averaging import MARGIN, average_nll, cross_fitted, cross_fitted_nll, members
-from flatpc.search.by_curvature import NAMES as NAMES_OF_JUDGES
+from flatpc.search.averaging import cross_fitted_nll
 from flatpc.search.by_curvature import CurvatureJudge
 from flatpc.search.checkpoints import Checkpoints
-from flatpc.search.choice import Choice, Outcome
+from flatpc.search.choice import Choice
 from flatpc.search.column_maps import fronts
+from flatpc.search.findings import Findings
 from flatpc.search.floors import further_families, varying
 from flatpc.search.judging import BY_CURVATURE, splits
 from flatpc.search.plans import (
@@ -41,14 +38,11 @@ from flatpc.search.plans import (
     trees_of_blocks,
 )
 from flatpc.search.samples import Sample
-from flatpc.search.scaling import in_users_units
 from flatpc.search.suiting import ordered_families
-from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Task, Trial, build, finish, replay
+from flatpc.search.training import FINISHING_EPOCHS, MOST_EPOCHS, SLACK, OutOfTime, Task, Trial
 from flatpc.search.work import of_tree
-from flatpc.structures.edit.mixing import mix
 
 if TYPE_CHECKING:
-    from flatpc.circuit.circuit import Circuit
     from flatpc.learning.run.history import Row
 
 Watch = Callable[[str, float], None]
@@ -66,8 +60,6 @@ FRONTS_SHARE = 0.1
 """Of the work, the most for the choice of maps."""
 COSTLY_SHARES = {"kernels": 0.1, "binned_tree": 0.25}
 """Of the work, by when counted models that take a while are to be done."""
-KERNELS_MARGIN = 5e-3
-"""By how much kernel densities have to lower the NLL to be averaged, being large."""
 MIXTURES_SHARE = 0.2
 """Of the work, by when mixtures of trees are to be done."""
 START_SHARE = 0.2
@@ -94,14 +86,14 @@ SIZES_SHARE, REGULARIZERS_SHARE = 0.5, 0.65
 """Of the work that is left for trained models, by when a size and a regulariser are chosen."""
 
 
-class Search:
-    """The stages, and what they have found so far, in units in which continuous columns have mean 0 and variance 1."""
+class Search(Findings):
+    """The stages, in units in which continuous columns have mean 0 and variance 1."""
 
     def __init__(
         self, rows: Sample, families: Sequence[Family], several: Sequence[Sequence[Family]], normal: Sequence[Family],
         valid: Sample | None, effort: float, spent: float, judge: str, wishes: Wishes, regularizer: Any, sharpness: Any,
-        average: bool, time_budget: float | None, seed: int, missing: str, n_threads: int | None, n_jobs: int | None,
-        names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
+        average: bool, began: float, time_budget: float | None, seed: int, missing: str, n_threads: int | None,
+        n_jobs: int | None, names: Sequence[str] | None, watch: Watch | None, say: Callable[[float, str], None] | None,
         checkpoints: Checkpoints | None,
     ) -> None:  # fmt: skip
         self.effort, self.average, self.wishes, self.say = effort, average and judge != "evidence", wishes, say
@@ -109,7 +101,6 @@ class Search:
         self.given = valid is not None
         self.by_rows = judge not in BY_CURVATURE
         self.refits = not self.given and self.by_rows
-        """Whether what is chosen is learnt again from all rows."""
         cheap = REPEATED_TREES * of_tree(*rows.X.shape) < self.effort
         repeats = 2 if cheap else 1
         found = splits(rows, valid, judge, seed, repeats)
@@ -120,21 +111,20 @@ class Search:
         first = self.fronts[0]
         self.rows = first.rows
         self.discrete = all(family.is_free_table for family in families)
-        """Whether all columns have categories."""
         if by_curvature is not None and not self.discrete:
             raise OptionError(f"judge={judge!r} is for tables whose columns all have categories; take 'cv' or 'holdout'.")
         self.fixed, self.tried = candidates(regularizer, sharpness, EM())
         self.free = is_auto(sharpness) and is_auto(regularizer)
         self.pool: list[Trial] = []
         self.too_large: dict[str, None] = {}
-        """Structures that there was no memory for, in order."""
         self.spent = spent + of_fronts
         self.set_aside = 0.0
         """Work that is for what is chosen, not for the choice."""
         self.watch = watch
-        self.time_budget = time_budget
+        self.began = began
         self.task = Task(
             first.splits, first.families, seed, missing, n_threads, varying(self.rows.X),
+            deadline=math.inf if time_budget is None else began + time_budget,
             watch=None if watch is None else self._watched, checkpoints=checkpoints, fronts=self.fronts,
             by_curvature=by_curvature, n_jobs=n_jobs, others=further_families(families, several, first.scaling),
         )  # fmt: skip
@@ -151,22 +141,16 @@ class Search:
 
     def _again(self, candidate: Trial) -> float:
         """Work of learning it once more, from all rows."""
-        if self._goes_on(candidate):
+        if self.goes_on(candidate):
             return candidate.passes / candidate.seen * len(self.rows) * FINISHING_EPOCHS
         share = len(self.rows) / sum(len(split.train) for split in self.task.splits)
         return share * (candidate.building + candidate.kept)
 
-    def _goes_on(self, candidate: Trial) -> bool:
-        """Whether it learns on from all rows, which hardly differ from those that it has learnt from, and not from the start."""
-        return bool(candidate.rounds) and len(self.task.splits) == 1 and not self.discrete and self.task.is_large
-
     def run(self) -> Choice:
         """All stages; Ctrl-C or the time limit ends them, and the choice is from what was found so far."""
-        began, cut_short = clock.now(), ""
-        if self.time_budget is not None:
-            self.task = replace(self.task, deadline=began + self.time_budget)
+        cut_short = ""
         if not self.task.splits:
-            return self._unjudged(began)
+            return self.unjudged()
         try:
             self._stages()
         except (KeyboardInterrupt, OutOfTime) as end:
@@ -175,15 +159,10 @@ class Search:
                 if cut_short == "interrupted":
                     raise
                 self.task = replace(self.task, deadline=math.inf)
-                self._start(self._first_plan())
+                self._start(self.first_plan())
                 if self.pool[0].plan.trained:
                     self._train(self.pool[0], 1, 0.0)
-        return self._choice(began, cut_short)
-
-    def _first_plan(self) -> Plan:
-        task = self.task
-        counted = counted_plans(task.families, self.wishes, len(self.rows))
-        return [*counted, *trained_plans(task.families, self.rows, self.wishes, False)][0]
+        return self.choice(cut_short)
 
     def _stages(self) -> None:
         task, wishes = self.task, self.wishes
@@ -230,10 +209,11 @@ class Search:
             best = self._twice(best) if large else best
             self.task, self.set_aside = replace(self.task, most_rows=0), 0.0
             best.exhausted &= not sampled  # by fewer rows than now
-            self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
-            best = self._mix_families(best)
             if self.average:
-                self._copies(best)
+                self._train_on(best, 1.0 if large else 0.8 if sampled else 1 / 3)
+                self._copies(self._mix_families(best))
+            else:
+                self._train_on(self._mix_families(best), 1.0)
 
     def _train_rows(self, front: int) -> Sample:
         """Those of the largest split, in the units of a front."""
@@ -358,14 +338,8 @@ class Search:
                 self._train(other, MOST_EPOCHS, end - self.spent)
         self._say("what pays less often")
         won = min([best, *(c for c in self.pool if c.plan in plans)], key=lambda c: c.valid_nll)
-        return self._tune(won) if self._is_clearly_better(self.task.judge(won), self.task.judge(best)) else best
-
-    def _is_clearly_better(self, logs: Array, others: Array) -> bool:
-        """Whether log-probabilities of the judges are higher by more than two standard errors."""
-        judges, gain = self.task.judges, logs - others
-        counted = np.ones(len(gain)) if judges.weights is None else judges.weights
-        n = effective_number(counted, judges.groups)
-        return bool(judges.mean(gain) > 2 * standard_error(gain, counted, n, judges.groups))
+        clearly = self.is_clearly_better(self.task.judge(won), self.task.judge(best))
+        return self._tune(won) if clearly else best
 
     def _in_order(self, plan: Plan, allowance: float) -> list[Plan]:
         """The same with families for categories in order, if these are better given the other columns anywhere."""
@@ -421,7 +395,8 @@ class Search:
         if "blocks" in best.plan.options or not self.task.others or not self.by_rows:
             return best
         plan = replace(best.plan, mixed=True, ordered=False, front=0)
-        if self._cost(plan) + 2 * best.kept > FURTHER_SHARE * self.left:
+        # Copies are worth more than this is, where there are to be any.
+        if self._cost(plan) + 2 * best.kept > (FURTHER_SHARE if self.average else 1.0) * self.left:
             return best
         other = self._like(best, plan)
         return best if other is None or not other.valid_nll < best.valid_nll else other
@@ -433,11 +408,11 @@ class Search:
         return None if dear or any(c.plan == plan for c in self.pool) else self._like(best, plan)
 
     def _like(self, best: Trial, plan: Plan) -> Trial | None:
-        """A plan trained like the best one; None if there is no memory for it."""
-        other = self._try(plan)
+        """A plan trained like the best one, as far as work is left; None if there is no memory for it."""
+        end, other = self.spent + self.left, self._try(plan)
         if other is not None:
             other.regularizer, other.floor = best.regularizer, best.floor
-            self._train_like(best, other)
+            self._train_like(best, other, end=end)
             self._say(plan.name)
         return other
 
@@ -482,8 +457,8 @@ class Search:
         return best
 
     def _train_on(self, last: Trial, share: float) -> None:
-        """The best one, with a share of what is left; the rest is for copies, if there are to be any."""
-        end = self.spent + self.left * (share if self.average else 1.0)
+        """The best one, with a share of what is left."""
+        end = self.spent + self.left * share
         while self.spent < end and not last.exhausted:
             before = last.epochs
             self._train(last, MOST_EPOCHS, end - self.spent)
@@ -558,126 +533,27 @@ class Search:
         finally:
             self.spent += candidate.training - before
 
-    def _train_like(self, best: Trial, other: Trial, to_the_end: bool = True) -> None:
-        """In rounds like those of the best one, each a little longer; those for which work is left, if not `to_the_end`."""
+    def _train_like(self, best: Trial, other: Trial, to_the_end: bool = True, end: float = math.inf) -> None:
+        """In rounds like those of the best one, each a little longer, until `end` is spent; those for which work is left, if not
+        `to_the_end`.
+        """
         for planned in list(best.rounds):
             if not to_the_end and self.left <= 0:
                 return
+            epochs: float = planned.epochs + SLACK
+            if other.epochs:
+                # Families differ in what an epoch takes.
+                once = other.passes / other.seen * (planned.n_rows or self.task.n_rows)
+                epochs = min(epochs, (end - self.spent) // once)
+            if epochs < 1:
+                return
             before = other.training
             try:
-                self.task.follow(other, planned, planned.epochs + SLACK)
+                self.task.follow(other, planned, int(epochs))
             finally:
                 self.spent += other.training - before
 
-    # ---- what came of it ------------------------------------------------------------------------------------------
-
-    def _choice(self, began: float, cut_short: str) -> Choice:
-        judges = self.task.judges
-        for candidate in self.pool:
-            # Training judges in float32.
-            if candidate.rounds:
-                candidate.valid_nll = -judges.mean(self.task.judge(candidate))
-        ranked = sorted((c for c in self.pool if c.valid_nll < math.inf), key=lambda c: c.valid_nll)
-        if not ranked:
-            if self.valid is not None:
-                raise self._impossible(self.valid)
-            # No model allows all rows that were put aside; the first one is smoothed, and learns from them as well.
-            return replace(
-                self._unjudged(began), valid_nll=math.inf, judge=self._judge(), n_judges=self._n_judges, cut_short=cut_short,
-                work=self.spent,
-            )  # fmt: skip
-        chosen, weights, log_prob = self._averaged(ranked)
-        refitted = self.refits and cut_short != "interrupted"
-        try:
-            circuits = self._refit(chosen) if refitted else self._learnt(chosen)
-        except KeyboardInterrupt:
-            circuits, refitted, cut_short = self._learnt(chosen), False, "interrupted"
-        volume = judges.mean(np.concatenate(self.fronts[0].volumes))
-        weight = dict(zip((id(c) for c in chosen), weights.tolist(), strict=True))
-        outcomes = tuple(_outcome(c, weight.get(id(c), 0.0), volume) for c in ranked)
-        return Choice(
-            circuit=mix(circuits, weights),
-            chosen=tuple(sorted((o for o in outcomes if o.weight > 0), key=lambda o: -o.weight)),
-            candidates=outcomes,
-            valid_nll=average_nll(log_prob, weights, judges) + volume,
-            judge=self._judge(),
-            n_judges=self._n_judges,
-            n_rows=len(self.rows),
-            refitted=refitted,
-            left_out=tuple(self.too_large),
-            cut_short=cut_short,
-            work=self.spent,
-            seconds=clock.now() - began,
-        )
-
-    def _averaged(self, ranked: Sequence[Trial]) -> tuple[list[Trial], Array, Array]:
-        """The models to average, their weights, and their log-probabilities of the judges.
-
-        All are learnt behind one front, so that they have the bounds of its maps: that of the best model, unless the average
-        behind another is clearly better.
-        """
-        judges, best, found = self.task.judges, np.empty(0), None
-        for front in dict.fromkeys(c.plan.front for c in ranked) if self.average else ():
-            own = [c for c in ranked if c.plan.front == front]
-            log_prob = np.stack([self.task.judge(c) for c in own], axis=1)
-            margins = np.array([KERNELS_MARGIN if c.plan.structure == "kernels" else MARGIN for c in own])
-            index, weights = members(log_prob, judges, margins)
-            logs = cross_fitted(log_prob[:, index], judges) if len(index) > 1 else log_prob[:, index[0]]
-            if found is None or self._is_clearly_better(logs, best):
-                best, found = logs, ([own[i] for i in index], weights, log_prob[:, index])
-        return found or ([ranked[0]], np.ones(1), self.task.judge(ranked[0])[:, None])
-
-    @property
-    def _n_judges(self) -> int:
-        n = len(self.task.judges)
-        return n if len(self.task.splits) == 1 else min(n, len(self.rows))
-
-    def _judge(self) -> str:
-        """In words."""
-        if self.task.by_curvature is not None:
-            return NAMES_OF_JUDGES[self.task.by_curvature.name]
-        return "validation rows" if self.given else "held-out rows" if len(self.task.splits) == 1 else "rows in turn"
-
-    def _refit(self, chosen: Sequence[Trial]) -> list[Circuit]:
-        task = replace(self.task, deadline=math.inf)
-        fronts = [self.fronts[candidate.plan.front] for candidate in chosen]
-        circuits = [
-            finish(c, front.rows, task) if self._goes_on(c) else replay(c, front.rows, task)
-            for c, front in zip(chosen, fronts, strict=True)
-        ]
-        return [in_users_units(circuit, front.scaling) for circuit, front in zip(circuits, fronts, strict=True)]
-
-    def _learnt(self, chosen: Sequence[Trial]) -> list[Circuit]:
-        return [in_users_units(c.parts[0].make(), self.fronts[c.plan.front].scaling) for c in chosen]
-
-    def _impossible(self, valid: Sample) -> DataError:
-        """Of validation rows that no model allows: the worst row, and the column that makes it so, if it is one alone."""
-        logs = np.nan_to_num(np.stack([self.task.judge(c) for c in self.pool], axis=1), nan=-np.inf)
-        row = int(logs.max(axis=1).argmin())
-        first = self.pool[0]
-        known = self.task.splits_of(first.plan)[0].valid.X[row]
-        alone = np.where(np.eye(len(known), dtype=bool), known, np.nan)
-        by_column = first.parts[0].make().log_prob(alone, missing="marginalize")
-        j = int(by_column.argmin())
-        if np.isfinite(by_column[j]):
-            return DataError(
-                f"Validation rows such as row {row} are impossible under every model; correct them or leave them out."
-            )
-        name = f"x{j}" if self.names is None else self.names[j]
-        return DataError(
-            f"Column {name!r} has {valid.X[row, j]:g} in validation row {row}, so far from the training rows that it "
-            f"is impossible under every model; correct the value, or leave the row out of valid."
-        )
-
-    def _unjudged(self, began: float) -> Choice:
-        """The first plan, because there are too few rows to compare it with others."""
-        plan = self._first_plan()
-        circuit = build(plan, self.rows, self.task)
-        only = Outcome(plan.name, plan.structure, plan.options, (), math.nan, 0.0, 0, 1.0)
-        circuit = in_users_units(circuit, self.fronts[0].scaling)
-        return Choice(
-            circuit, (only,), (only,), math.nan, "", 0, len(self.rows), False, (), "", 0.0, clock.now() - began
-        )  # fmt: skip
+    # ---- progress ----------------------------------------------------------------------------------------------------
 
     def _watched(self, candidate: Trial, row: Row) -> None:
         assert self.watch is not None
@@ -687,10 +563,3 @@ class Search:
         if self.say is not None and self.pool:
             best = min(self.pool, key=lambda c: c.valid_nll)
             self.say(self.spent, f"{what}: best so far {best.valid_nll:.4f}, {best.name}")
-
-
-def _outcome(c: Trial, weight: float, volume: float) -> Outcome:
-    return Outcome(
-        c.name, c.plan.structure, c.plan.options, c.regularizer, c.valid_nll + volume, c.building + c.training, c.epochs, weight,
-        c.floor,
-    )  # fmt: skip

@@ -253,6 +253,7 @@ class Task:
                 Counted(split.train, split.valid.X, families, self.seed, split.valid) for split in self.splits_of(plan)
             ]
         for counted, volume, split in zip(self.counted[plan.front], self.volumes_of(plan), self.splits, strict=True):
+            self._check_time()
             log_prob, make = counted.fit(plan)
             if self.by_curvature is not None:
                 circuit = make()
