@@ -174,3 +174,24 @@ def test_finite_families_stand_beside_ordered_ones():
     assert further(fp.Poisson(), fp.Poisson(), table, ordered) == []
     assert further(fp.Bernoulli(), fp.Bernoulli(), fp.Ordinal((0.0,)), fp.Categorical(2), fp.Binomial(1)) == []
     assert further(fp.Gaussian(), fp.Gaussian(), fp.Logistic(0.1)) == [fp.Logistic(0.1)]
+
+
+def test_probabilities_of_values_are_learnt_from_all_rows():
+    """Codes of countries, nine of ten rows one of them: half of the sample that judges would not tell the others."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.full(41, 0.5))
+    codes = np.where(rng.random(20_000) < 0.9, 38.0, rng.choice(41, 20_000, p=shares))
+    offered = (fp.Hurdle((38.0,), fp.NegativeBinomial()), fp.Categorical(41))
+    assert choose_family(codes[:300], offered, 0) == offered[0]
+    assert choose_family(codes, offered, 0) == offered[1]
+    assert choose_family(codes, offered, 0, np.full(20_000, 2.0)) == offered[1]
+
+
+def test_probabilities_of_values_are_not_learnt_from_groups_that_judge():
+    """Each group has a value of its own, which no other tells."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 40)
+    values = rng.permutation(60)[groups].astype(float)
+    offered = (fp.NegativeBinomial(), fp.Categorical(60))
+    assert choose_family(values, offered, 0, groups=groups) == offered[0]
+    assert choose_family(values, offered, 0) == offered[1]

@@ -91,14 +91,15 @@ def choose_family(
     if len(several) == 1 or len(known) < FEWEST or not n_splits:
         return first
     rng = np.random.default_rng(seed)
-    some = rng.permutation(len(known))[:ROWS]
-    known, counted, belong = known[some], counted[some], None if groups is None else groups[present][some]
-    if belong is not None and (belong == belong[0]).all():
+    values = Sample(known[:, None], counted, None if groups is None else groups[present])
+    order = rng.permutation(len(known))
+    some, others = values.some(order[:ROWS]), values.some(order[ROWS:])
+    if some.n_groups < 2:
         return first
-    trial = _Halves.of(counted, belong, n_splits, rng)
-    best, best_logs = first, _judged(first, known, trial, seed)
+    trial = _Halves.of(some, n_splits, rng)
+    best, best_logs = first, _judged(first, some, others, trial, seed)
     for family in several[1:]:
-        logs = _judged(family, known, trial, seed)
+        logs = _judged(family, some, others, trial, seed)
         if trial.better(logs - best_logs):
             best, best_logs = family, logs
     return best
@@ -108,8 +109,6 @@ def choose_family(
 class _Halves:
     """Several halvings of some values: what families learn from, and are judged by."""
 
-    counted: Array
-    """`[N]`: how often each value counts."""
     pairs: Sequence[tuple[Ints, Ints]]
     by: Array
     """How often all judges count, one halving's after the other's."""
@@ -119,15 +118,15 @@ class _Halves:
     """Of all judges; those of one halving are not those of another."""
 
     @staticmethod
-    def of(counted: Array, groups: Ints | None, n_splits: int, rng: np.random.Generator) -> _Halves:
-        size = len(counted)
+    def of(values: Sample, n_splits: int, rng: np.random.Generator) -> _Halves:
+        size, counted, groups = len(values), _counted(values), values.groups
         pairs = [parted(rng.permutation(size), size // 2, groups) for _ in range(n_splits)]
         judges = [second for _, second in pairs]
         belong = None
         if groups is not None:
             belong = np.concatenate([groups[second] + split * (groups.max() + 1) for split, second in enumerate(judges)])
         by = np.concatenate([counted[second] for second in judges])
-        return _Halves(counted, pairs, by, effective_number(counted, groups), belong)
+        return _Halves(pairs, by, effective_number(counted, groups), belong)
 
     def better(self, gain: Array) -> bool:
         """Whether judges gain by more than a margin."""
@@ -217,8 +216,7 @@ def _best_in_clusters(rows: Sample, j: int, flow: Array, alternatives: Sequence[
     if len(known) < FEWEST or known.n_groups < 2:
         return best
     x, flow = known.X[:, j], flow[present]
-    counted = np.ones(len(x)) if known.weights is None else known.weights
-    halves = _Halves.of(counted, known.groups, n_splits, np.random.default_rng(seed))
+    halves = _Halves.of(known, n_splits, np.random.default_rng(seed))
     best_logs = None
     for family in alternatives:
         logs = np.concatenate([_in_clusters(family, x[a], flow[a], x[b], flow[b].argmax(axis=1), seed) for a, b in halves.pairs])
@@ -244,23 +242,47 @@ def _measure(family: Family) -> tuple[Any, ...]:
     return (*kind, family.runs_in_cycles)
 
 
-def _judged(family: Family, x: Array, halves: _Halves, seed: int) -> Array:
-    """Log-likelihoods of the values that each half leaves out, by the better number of units."""
+def _counted(values: Sample) -> Array:
+    """How often each counts."""
+    return np.ones(len(values)) if values.weights is None else values.weights
+
+
+def _judged(family: Family, some: Sample, others: Sample, halves: _Halves, seed: int) -> Array:
+    """Log-likelihoods of the values that each half leaves out, by the better number of units.
+
+    A probability for each value takes many values to learn, and no time: it has all `others` besides, and needs one unit.
+    """
     tried = []
-    for width in UNITS:
+    for width in UNITS[:1] if family.is_free_table else UNITS:
         logs = []
         for first, second in halves.pairs:
-            logs.append(_held_out(family, x[first], halves.counted[first], x[second], width, seed))
+            train, judges = some.some(first), some.some(second)
+            if family.is_free_table:
+                train = _together(train, _apart(others, judges))
+            logs.append(_held_out(family, train, judges.X[:, 0], width, seed))
         tried.append(np.concatenate(logs))
     return max(tried, key=lambda logs: mean(logs, halves.by))
 
 
-def _held_out(family: Family, train: Array, counted: Array, judges: Array, width: int, seed: int) -> Array:
+def _apart(others: Sample, judges: Sample) -> Sample:
+    """Those of no group that judges."""
+    if others.groups is None or judges.groups is None:
+        return others
+    return others.some(~np.isin(others.groups, judges.groups))
+
+
+def _together(one: Sample, other: Sample) -> Sample:
+    """The values of both, and how often they count."""
+    return Sample(np.concatenate([one.X, other.X]), np.concatenate([_counted(one), _counted(other)]))
+
+
+def _held_out(family: Family, values: Sample, judges: Array, width: int, seed: int) -> Array:
+    train, counted = values.X[:, 0], _counted(values)
     start = train[rows_by_weight(counted, len(train))]
     parameters: Any = family.initialize_from(start, width, np.random.default_rng(seed), "uniform")
     weights = np.full(width, 1 / width)
     with np.errstate(all="ignore"):
-        for _ in range(STEPS):
+        for _ in range(1 if family.is_free_table else STEPS):
             logs = family.log_density(parameters, train) + np.log(weights)
             top = logsumexp(logs, axis=1, keepdims=True)
             flow = np.where(np.isfinite(top), np.exp(logs - np.where(np.isfinite(top), top, 0.0)), 1 / width)
