@@ -186,7 +186,6 @@ def calls(folder: Any) -> dict[str, Call]:
         "LogisticMixture": Call(fp.LogisticMixture, {"n": 3, "min_scale": 1e-3}),
         "NegativeBinomial": Call(fp.NegativeBinomial, {"min_rate": 1e-3}),
         "Ordinal": Call(fp.Ordinal, {"cuts": (-1.0, 1.0)}),
-        "Ordinal.of_shares": Call(fp.Ordinal.of_shares, {"shares": [0.2, 0.5, 0.3]}),
         "PiecewiseLinear": Call(fp.PiecewiseLinear, {"edges": (0.0, 1.0, 2.0)}),
         "StudentT": Call(fp.StudentT, {"min_scale": 1e-3, "max_dof": 50.0}),
         "Transformed": Call(fp.Transformed, {"family": fp.Gaussian(), "transform": fp.families.Log()}),

@@ -105,7 +105,11 @@ class Findings:
         )
 
     def is_clearly_better(self, logs: Array, others: Array) -> bool:
-        """Whether log-probabilities of the judges are higher by more than two standard errors."""
+        """Whether log-probabilities of the judges are higher by more than two standard errors; no, where a row is impossible."""
+        if not np.isfinite(logs).all():
+            return False
+        if not np.isfinite(others).all():
+            return True
         judges, gain = self.task.judges, logs - others
         counted = np.ones(len(gain)) if judges.weights is None else judges.weights
         # Rows that judge twice tell as much as once.
