@@ -60,8 +60,8 @@ POOLED = 0.25
 """Rows for each column, for which each has the common covariance of all; more and less is tried once a model is chosen."""
 FEW_COLUMNS = 3
 """Of which none is likely to follow from the others."""
-BLOCK_STATES, MANY_STATES, PER_STATE = (4, 16), 64, 40
-"""Of hidden trees whose leaves are blocks of correlated columns; and rows for each of the most, without which there are fewer."""
+BLOCK_STATES, MANY_STATES, PER_STATE = (4, 16), (16, 64), 40
+"""Of hidden trees whose leaves are blocks of correlated columns; of more where there are so many rows for each of the most."""
 LEAST_FOR_RANK = 6
 """Correlated columns from which covariances of low rank are tried; they start with a quarter as many loadings."""
 MANY_VALUES = 256

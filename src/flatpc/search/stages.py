@@ -185,8 +185,8 @@ class Search(Findings):
         together, low = self._start_of_blocks([plan for plan in plans if plan.is_correlated])
         plans = [replace(plan, front=together, floor=low) if plan.is_correlated else replace(plan, front=front) for plan in plans]
         all_open = wishes.structure == "auto" and wishes.n_latents is None
-        if all_open and not self.discrete and train.weight >= PER_STATE * MANY_STATES:
-            trees = trees_of_blocks(self.fronts[together].families, self._train_rows(together), (MANY_STATES,))
+        if all_open and not self.discrete and train.weight >= PER_STATE * MANY_STATES[-1]:
+            trees = trees_of_blocks(self.fronts[together].families, self._train_rows(together), MANY_STATES)
             plans += [replace(plan, front=together, floor=low) for plan in trees]
         # What a mixture gains by a front, another structure need not.
         plans += (
@@ -325,7 +325,8 @@ class Search(Findings):
         found = further_plans(self.fronts[together].families, self._train_rows(together), best.plan)
         others = [replace(plan, front=together, floor=low) for plan in found]
         plans = [*self._in_order(best.plan, limit - self.spent), *self._behind_quantiles(best.plan, limit - self.spent), *others]
-        plans = [plan for plan in plans if self._cost(plan) <= FURTHER_SHARE * (limit - self.spent)]
+        known = [c.plan for c in self.pool]
+        plans = [plan for plan in plans if plan not in known and self._cost(plan) <= FURTHER_SHARE * (limit - self.spent)]
         for place, plan in enumerate(plans):
             end = self.spent + (limit - self.spent) / (len(plans) - place)
             other = self._try(plan)
