@@ -48,4 +48,6 @@ def _printed(command: list[str], folder: str) -> str:
 
 
 if __name__ == "__main__":
+    # What is said while kernels compile is not for the page.
+    subprocess.run([sys.executable, "-m", "flatpc.compile_kernels"], check=True)
     PAGE.write_text(written(PAGE.read_text()))
