@@ -62,7 +62,7 @@ def test_columns_that_never_change_keep_their_unit_or_have_the_size_of_their_val
 
 
 @pytest.mark.parametrize("value", [0.001, -1e-6, 1e-100])
-def test_a_column_that_never_changes_spreads_in_proportion_to_its_value(value):
+def test_a_column_that_never_changes_has_its_value_alone_and_a_density_in_proportion(value):
     X = np.column_stack([np.full(100, value), np.random.default_rng(0).normal(size=100)])
     density = fp.CircuitDensity(effort=0.1, verbose=False).fit(X)
     assert (density.sample(200)[:, 0] == value).all()
